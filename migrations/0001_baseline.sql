@@ -1,0 +1,460 @@
+-- 0001 baseline: every table, type and index of the first version.
+--
+-- Defaults that read the clock, and triggers, are behaviour: sql/core/defaults.sql and
+-- sql/events/triggers.sql set them where they differ, so this file calls no pgwhen function.
+-- Why the storage settings are what they are: docs/adr/0005-hot-rows.md.
+
+create schema pgwhen;
+create schema _pgwhen;
+
+-- The deployer's ledger -------------------------------------------------------------------
+
+create table _pgwhen.migration (
+    name text not null,
+    digest text not null,
+    applied_at timestamptz not null,
+    constraint migration_pkey primary key (name)
+);
+
+-- Accounts, users and audiences -----------------------------------------------------------
+
+create table pgwhen.account (
+    line_oa_id text not null default 'default',
+    organization_id text not null default 'default',
+    time_zone text not null default 'UTC',
+    secrets jsonb not null default '{}',
+    created_date timestamptz not null,
+    constraint account_pkey primary key (line_oa_id),
+    constraint account_secrets_is_object check (jsonb_typeof(secrets) = 'object')
+);
+
+create table pgwhen.line_user (
+    line_oa_id text not null default 'default',
+    user_id text not null,
+    attributes jsonb not null default '{}',
+    time_zone text,
+    is_friend boolean not null default true,
+    created_date timestamptz not null,
+    updated_date timestamptz not null,
+    constraint line_user_pkey primary key (line_oa_id, user_id),
+    constraint line_user_attributes_is_object check (jsonb_typeof(attributes) = 'object')
+) with (fillfactor = 80);
+
+create table pgwhen.audience (
+    id bigint generated always as identity,
+    line_oa_id text not null default 'default',
+    name text not null,
+    description text,
+    created_date timestamptz not null,
+    constraint audience_pkey primary key (id),
+    constraint uq_audience_name unique (line_oa_id, name)
+);
+
+create table pgwhen.audience_member (
+    audience_id bigint not null,
+    user_id text not null,
+    added_date timestamptz not null,
+    constraint audience_member_pkey primary key (audience_id, user_id),
+    constraint audience_member_audience_fk foreign key (audience_id)
+    references pgwhen.audience (id) on delete cascade
+);
+
+create index audience_member_user_idx on pgwhen.audience_member (user_id);
+
+-- Source tables: an insert is an event ----------------------------------------------------
+
+create table pgwhen.form_submission (
+    id bigint generated always as identity,
+    line_oa_id text not null default 'default',
+    user_id text not null,
+    form_id text not null,
+    data jsonb not null default '{}',
+    at timestamptz not null,
+    constraint form_submission_pkey primary key (id)
+);
+
+create table pgwhen.campaign_click (
+    id bigint generated always as identity,
+    line_oa_id text not null default 'default',
+    user_id text not null,
+    campaign text,
+    link text,
+    tracking_id text,
+    data jsonb not null default '{}',
+    at timestamptz not null,
+    constraint campaign_click_pkey primary key (id)
+);
+
+create table pgwhen.friend_track_event (
+    id bigint generated always as identity,
+    line_oa_id text not null default 'default',
+    user_id text not null,
+    event text not null,
+    data jsonb not null default '{}',
+    at timestamptz not null,
+    constraint friend_track_event_pkey primary key (id)
+);
+
+create table pgwhen.booking_event (
+    id bigint generated always as identity,
+    line_oa_id text not null default 'default',
+    user_id text not null,
+    booking_id text,
+    status text not null,
+    data jsonb not null default '{}',
+    at timestamptz not null,
+    constraint booking_event_pkey primary key (id)
+);
+
+-- Workflows (the journeys come later; rules and actions already refer to them) --------------
+
+create table pgwhen.workflow (
+    id bigint generated always as identity,
+    line_oa_id text not null default 'default',
+    organization_id text not null default 'default',
+    name text not null,
+    created_date timestamptz not null,
+    updated_date timestamptz not null,
+    deleted_date timestamptz,
+    constraint workflow_pkey primary key (id)
+);
+
+create unique index uq_workflow_name on pgwhen.workflow (line_oa_id, name) where deleted_date is null;
+
+create table pgwhen.workflow_version (
+    workflow_id bigint not null,
+    version integer not null,
+    tree jsonb not null,
+    created_date timestamptz not null,
+    constraint workflow_version_pkey primary key (workflow_id, version),
+    constraint workflow_version_workflow_fk foreign key (workflow_id) references pgwhen.workflow (id)
+);
+
+-- Rules -----------------------------------------------------------------------------------
+
+create table pgwhen.trigger_rule (
+    id bigint generated always as identity,
+    name text not null,
+    source_type text not null,
+    source_config jsonb not null default '{}',
+    action_type text not null,
+    action_config jsonb not null default '{}',
+    enabled boolean not null default true,
+    frequency text not null default 'once_per_hour',
+    cooldown_seconds integer not null default 0,
+    workflow_id bigint,
+    workflow_node_path text[],
+    line_oa_id text not null default 'default',
+    organization_id text not null default 'default',
+    created_date timestamptz not null,
+    updated_date timestamptz not null,
+    deleted_date timestamptz,
+    enabled_date timestamptz,
+    parked_reason text,
+    constraint trigger_rule_pkey primary key (id)
+);
+
+create unique index uq_trigger_rule_name on pgwhen.trigger_rule (line_oa_id, name) where deleted_date is null;
+create index trigger_rule_line_oa_id_organization_id_idx on pgwhen.trigger_rule (line_oa_id, organization_id);
+create index trigger_rule_deleted_date_idx on pgwhen.trigger_rule (deleted_date);
+
+-- The compiled form of each rule that can fire now: what matching and judging read. Written
+-- only by the trigger on trigger_rule.
+create table _pgwhen.rule (
+    trigger_rule_id bigint not null,
+    line_oa_id text not null,
+    organization_id text not null,
+    source_type text not null,
+    key text not null,
+    match_path jsonpath,
+    match_needs jsonb,
+    condition_path jsonpath,
+    condition_needs jsonb,
+    enabled_date timestamptz not null,
+    frequency text not null,
+    period interval,
+    calendar text,
+    action_type text not null,
+    action_config jsonb not null,
+    delay jsonb,
+    log_all boolean not null,
+    workflow_id bigint,
+    workflow_node_path text[],
+    constraint rule_pkey primary key (trigger_rule_id)
+);
+
+create index rule_match_idx on _pgwhen.rule (source_type, line_oa_id, key);
+
+create table _pgwhen.action_type (
+    name text not null,
+    kind text not null,
+    fn_schema text,
+    fn_name text,
+    batch boolean not null default false,
+    builtin boolean not null default false,
+    config_schema jsonb,
+    options jsonb not null default '{}',
+    registered_at timestamptz not null,
+    constraint action_type_pkey primary key (name),
+    constraint action_type_kind_is_known check (kind in ('sql', 'python', 'unserved'))
+);
+
+create table _pgwhen.worker (
+    name text not null,
+    action_types text[] not null,
+    seen_at timestamptz not null,
+    constraint worker_pkey primary key (name)
+) with (fillfactor = 50);
+
+create table pgwhen.setting (
+    name text not null,
+    value jsonb not null,
+    constraint setting_pkey primary key (name)
+);
+
+-- Events ----------------------------------------------------------------------------------
+
+-- Committed and not yet processed. Narrow in indexes: one, on the order of events.
+create table _pgwhen.outbox (
+    id bigint generated always as identity (cache 1),
+    bucket smallint not null,
+    uuid uuid not null default gen_random_uuid(),
+    line_oa_id text not null,
+    user_id text not null,
+    type text not null,
+    keys text[] not null,
+    key text,
+    old jsonb,
+    new jsonb,
+    data jsonb,
+    facts jsonb not null,
+    at timestamptz not null,
+    created_at timestamptz not null,
+    chain bigint[] not null default '{}',
+    constraint outbox_pkey primary key (id)
+) with (
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+-- Processed events, kept for settings.eventRetention and dropped by the partition.
+create table _pgwhen.processed_event (
+    id bigint not null,
+    bucket smallint not null,
+    uuid uuid not null,
+    line_oa_id text not null,
+    user_id text not null,
+    type text not null,
+    keys text[] not null,
+    key text,
+    old jsonb,
+    new jsonb,
+    data jsonb,
+    facts jsonb not null,
+    at timestamptz not null,
+    created_at timestamptz not null,
+    chain bigint[] not null,
+    processed_at timestamptz not null,
+    parked text
+) partition by range (processed_at);
+
+create index processed_event_user_idx on _pgwhen.processed_event (user_id, id);
+
+create table _pgwhen.processed_event_default partition of _pgwhen.processed_event default;
+
+-- How far down a sweep of the outbox must look: see sql/engine/take.sql.
+create table _pgwhen.outbox_floor (
+    id bigint generated always as identity,
+    floor bigint not null,
+    mark_id bigint not null,
+    mark_xmax xid8 not null,
+    made_at timestamptz not null,
+    constraint outbox_floor_pkey primary key (id)
+);
+
+-- A batch that took its worker's connection down, being halved until the event that did it
+-- stands alone: see sql/engine/suspect.sql.
+create table _pgwhen.suspect (
+    worker text not null,
+    trying bigint[] not null,
+    remaining bigint[] not null,
+    marked_at timestamptz not null,
+    constraint suspect_pkey primary key (worker)
+);
+
+-- One row per (rule, user) that a frequency or cooldown has to remember.
+create table _pgwhen.reservation (
+    trigger_rule_id bigint not null,
+    user_id text not null,
+    last_at timestamptz not null,
+    allowed_before timestamptz not null,
+    holder uuid not null,
+    previous_at timestamptz,
+    constraint reservation_pkey primary key (trigger_rule_id, user_id)
+) with (
+    fillfactor = 80,
+    autovacuum_vacuum_scale_factor = 0.05
+);
+
+-- Conditions that were false, counted in batches; maintain() folds them.
+create table _pgwhen.false_count (
+    trigger_rule_id bigint not null,
+    counted_at timestamptz not null,
+    n bigint not null
+);
+
+create index false_count_rule_idx on _pgwhen.false_count (trigger_rule_id);
+
+-- Actions ---------------------------------------------------------------------------------
+
+create table pgwhen.scheduled_action (
+    id bigint generated always as identity,
+    trigger_rule_id bigint,
+    line_oa_id text not null default 'default',
+    organization_id text not null default 'default',
+    user_id text not null,
+    action_type text not null,
+    action_config jsonb not null default '{}',
+    source_config jsonb,
+    execute_at timestamptz not null,
+    expires_at timestamptz,
+    executed_at timestamptz,
+    status text not null default 'pending',
+    retry_count integer not null default 0,
+    created_date timestamptz not null,
+    updated_at timestamptz not null,
+    workflow_id bigint,
+    workflow_node_path text[],
+    deadline timestamptz,
+    claim_token uuid,
+    worker text,
+    key uuid not null,
+    event jsonb,
+    chain bigint[] not null default '{}',
+    result jsonb,
+    error_message text,
+    constraint scheduled_action_pkey primary key (id),
+    constraint scheduled_action_status_is_known
+    check (status in ('pending', 'processing', 'done', 'failed', 'cancelled')),
+    constraint scheduled_action_claim_is_whole check (
+        (status = 'processing') = (claim_token is not null)
+        and (status = 'processing') = (deadline is not null)
+    )
+) with (
+    fillfactor = 90,
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+create index idx_scheduled_action_pending
+on pgwhen.scheduled_action (action_type, execute_at, id) where status = 'pending';
+create index idx_scheduled_action_processing
+on pgwhen.scheduled_action (deadline) where status = 'processing';
+create index idx_scheduled_action_user
+on pgwhen.scheduled_action (user_id, trigger_rule_id) where status = 'pending';
+create index idx_scheduled_action_ended
+on pgwhen.scheduled_action (updated_at) where status in ('done', 'failed', 'cancelled');
+
+create table pgwhen.scheduled_trigger_execution (
+    id bigint generated always as identity,
+    trigger_rule_id bigint not null,
+    scheduled_at timestamptz not null,
+    started_at timestamptz,
+    completed_at timestamptz,
+    status text not null default 'processing',
+    total_users bigint not null default 0,
+    processed_users bigint not null default 0,
+    failed_users bigint not null default 0,
+    error_message text,
+    constraint scheduled_trigger_execution_pkey primary key (id),
+    constraint uq_scheduled_trigger_execution unique (trigger_rule_id, scheduled_at),
+    constraint scheduled_trigger_execution_status_is_known
+    check (status in ('processing', 'completed', 'failed', 'skipped', 'missed'))
+);
+
+create table pgwhen.trigger_log (
+    id bigint generated always as identity,
+    created_date timestamptz not null,
+    trigger_rule_id bigint,
+    audience_id bigint,
+    line_oa_id text not null,
+    user_id text not null,
+    trigger_on text,
+    event_id bigint,
+    event_at timestamptz,
+    action_id bigint,
+    action_type text,
+    action_config jsonb,
+    status text not null default 'success',
+    error_message text,
+    constraint trigger_log_pkey primary key (id, created_date)
+) partition by range (created_date);
+
+create index trigger_log_rule_idx on pgwhen.trigger_log (trigger_rule_id, created_date desc);
+create index trigger_log_user_idx on pgwhen.trigger_log (user_id, created_date desc);
+
+create table pgwhen.trigger_log_default partition of pgwhen.trigger_log default;
+
+-- Types of the public functions' rows and of what the engine's steps hand on ----------------
+
+create type pgwhen.claimed_action as (
+    id bigint,
+    token uuid,
+    attempt integer,
+    deadline timestamptz,
+    action_type text,
+    action_config jsonb,
+    line_oa_id text,
+    organization_id text,
+    user_id text,
+    rule bigint,
+    event jsonb,
+    idempotency_key uuid,
+    workflow_id bigint,
+    workflow_node_path text[],
+    execute_at timestamptz
+);
+
+create type pgwhen.pass as (
+    events integer,
+    more boolean,
+    after_id bigint,
+    next_due timestamptz,
+    actions jsonb
+);
+
+create type pgwhen.tick_report as (
+    events integer,
+    actions integer,
+    recovered integer,
+    more boolean
+);
+
+create type _pgwhen.candidate as (
+    n integer,
+    trigger_rule_id bigint
+);
+
+create type _pgwhen.verdict as (
+    n integer,
+    trigger_rule_id bigint,
+    verdict text,
+    reason text
+);
+
+create type _pgwhen.ending as (
+    action_id bigint,
+    trigger_rule_id bigint,
+    audience_id bigint,
+    line_oa_id text,
+    user_id text,
+    trigger_on text,
+    event_id bigint,
+    event_at timestamptz,
+    action_type text,
+    action_config jsonb,
+    status text,
+    error_message text
+);

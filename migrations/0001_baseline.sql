@@ -167,8 +167,9 @@ create table _pgwhen.rule (
     source_type text not null,
     key text not null,
     match_path jsonpath,
-    match_needs jsonb,
+    match_vars jsonb,
     condition_path jsonpath,
+    condition_vars jsonb,
     condition_needs jsonb,
     enabled_date timestamptz not null,
     frequency text not null,
@@ -430,6 +431,19 @@ create type pgwhen.tick_report as (
     actions integer,
     recovered integer,
     more boolean
+);
+
+create type _pgwhen.fault as (
+    path text,
+    message text,
+    hint text,
+    code text
+);
+
+create type _pgwhen.compiled as (
+    path jsonpath,
+    vars jsonb,
+    needs jsonb
 );
 
 create type _pgwhen.candidate as (

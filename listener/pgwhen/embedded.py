@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import tempfile
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -281,11 +281,25 @@ def runnable(
     """
     if owner is None or reachable(installation.bin / "postgres", owner):
         return installation
-    copy = directory / "server" / str(installation.major)
+    own_directory(directory)
+    tree = installation.bin.parent
+    package, copies = tree.parent, directory / "server"
+    copy = copies / package.name / tree.name
     if not copy.exists():
-        own_directory(directory)
-        shutil.copytree(installation.bin.parent, copy, symlinks=True)
-    return Installation(copy / "bin", installation.major, installation.has_cron)
+        shutil.copytree(tree, copy, symlinks=True)
+        libraries = package.with_name(f"{package.name}.libs")  # where a wheel's programs look
+        if libraries.exists():
+            shutil.copytree(libraries, copies / libraries.name, dirs_exist_ok=True)
+        open_to_all(copies)
+    return replace(installation, bin=copy / "bin")
+
+
+def open_to_all(tree: Path) -> None:
+    """Let everybody read, and execute what the owner can: chmod -R a+rX."""
+    for path in (tree, *tree.rglob("*")):
+        if not path.is_symlink():
+            mode = path.stat().st_mode
+            path.chmod(mode | (0o555 if mode & 0o100 else 0o444))
 
 
 def own_directory(directory: Path) -> None:

@@ -82,9 +82,7 @@ def template(create: Callable[..., Database]) -> Database:
 
 
 @pytest.fixture
-def empty_db(
-    admin: psycopg.Connection, create: Callable[..., Database]
-) -> Iterator[Database]:
+def empty_db(admin: psycopg.Connection, create: Callable[..., Database]) -> Iterator[Database]:
     """Yield an empty database of the test's own."""
     database = create()
     yield database

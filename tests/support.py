@@ -9,7 +9,7 @@ import subprocess
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, LiteralString
+from typing import Any
 
 import psycopg
 
@@ -36,7 +36,7 @@ class Database:
 
     @property
     def conninfo(self) -> str:
-        """libpq's connection string; host, port and user come from the PG* variables."""
+        """What libpq needs to connect; host, port and user come from the PG* variables."""
         return psycopg.conninfo.make_conninfo(dbname=self.name)
 
     @property
@@ -61,7 +61,10 @@ class Database:
 
 
 def wait_until(
-    observer: psycopg.Connection, query: LiteralString, params: Any = None, patience: float = PATIENCE
+    observer: psycopg.Connection,
+    query: str,
+    params: Any = None,
+    patience: float = PATIENCE,
 ) -> Any:
     """Run *query* until the first column of its first row is true, and return that value.
 
@@ -71,7 +74,7 @@ def wait_until(
     assert observer.autocommit, "an observer inside a transaction sees no change"
     end = time.monotonic() + patience
     while True:
-        row = observer.execute(query, params).fetchone()
+        row = observer.execute(query.encode(), params).fetchone()
         if row is not None and row[0]:
             return row[0]
         if time.monotonic() > end:

@@ -46,7 +46,7 @@ LOCK = "select pg_advisory_xact_lock(7077, 0);"
 SETTINGS = """\
 set local search_path = pg_catalog, pg_temp;
 set local client_min_messages = warning;
-set local check_function_bodies = on;
+set local check_function_bodies = off;
 set local statement_timeout = 0;
 set local idle_in_transaction_session_timeout = 0;
 set local lock_timeout = {lock_timeout};"""
@@ -107,14 +107,17 @@ def deploy(conninfo: str = "", *, lock_timeout: float = 5.0, tries: int = TRIES)
     changed nothing, and psycopg.OperationalError where there is no server.
     """
     for left in reversed(range(tries)):
-        with psycopg.connect(conninfo, application_name="pgwhen deploy") as conn:
-            with _watched(conninfo, conn.info.backend_pid) as blockers:
-                try:
-                    return _deploy(conn, lock_timeout)
-                except psycopg.Error as exc:
-                    if not _may_pass(exc):
-                        raise
-                    cause = exc
+        with (
+            psycopg.connect(conninfo, application_name="pgwhen deploy") as conn,
+            _watched(conninfo, conn.info.backend_pid) as blockers,
+        ):
+            try:
+                return _deploy(conn, lock_timeout)
+            except psycopg.Error as exc:
+                if not _may_pass(exc):
+                    raise
+                cause = exc
+                conn.rollback()
         if left:
             log.warning("waiting for %s; %d more tries", _named(blockers), left)
             time.sleep(PAUSE)
@@ -150,7 +153,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "deploy",
         help="install pgwhen in a database, or bring it to this version",
-        description="Install pgwhen in a database, or bring it to this version, in one transaction.",
+        description="Install pgwhen, or bring it to this version, in one transaction.",
     )
     parser.add_argument("--dsn", default=os.environ.get("PGWHEN_DSN", ""), help="libpq's")
     parser.add_argument("--dry-run", action="store_true", help="print the SQL, change nothing")
@@ -181,7 +184,9 @@ def command(args: argparse.Namespace) -> int:
     for name in report.applied:
         sys.stdout.write(f"applied {name}\n")
     for name in report.left_over:
-        sys.stderr.write(f"left over: {name} (no file of sql/ creates it; drop it in a migration)\n")
+        sys.stderr.write(
+            f"left over: {name} (no file of sql/ creates it; drop it in a migration)\n"
+        )
     sys.stdout.write("deployed\n")
     return 0
 
@@ -210,7 +215,7 @@ def _begin(conn: psycopg.Connection, lock_timeout: float) -> list[str]:
         raise DeployError(exc.sqlstate or "", _primary(exc), exc.diag.message_hint) from exc
     row = conn.execute("select current_setting('pgwhen.pending')").fetchone()
     assert row is not None
-    return row[0].split(",")
+    return str(row[0]).split(",")
 
 
 def _run(conn: psycopg.Connection, script: Script) -> None:

@@ -20,7 +20,7 @@ _INCLUDE = re.compile(r"\\ir (\S+)")
 
 @dataclass(frozen=True)
 class Script:
-    """One SQL file: *name* as people know it, and its *text* with newlines as ``\\n``."""
+    """One SQL file: *name* as people know it, and its *text* with single line feeds."""
 
     name: str
     text: str
@@ -46,9 +46,9 @@ def behaviour() -> list[Script]:
 
 
 def manifest() -> list[str]:
-    """Return the paths that `sql/pgwhen.psql` includes, relative to `sql/`, in its order.
+    r"""Return the paths that `sql/pgwhen.psql` includes, relative to `sql/`, in its order.
 
-    Raises ValueError at a line that is neither empty, nor a comment, nor an ``\\ir``: psql would
+    Raises ValueError at a line that is neither empty, nor a comment, nor an ``\ir``: psql would
     run it, and the deployer would not.
     """
     file = ROOT / "sql" / "pgwhen.psql"

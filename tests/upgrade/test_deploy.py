@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import pytest
 from pgwhen import deploy as deployer
 from pgwhen import sources
 from pgwhen.deploy import DeployError, deploy
-from tests.support import Database, psql, dump, wait_blocked, wait_until
+from tests.support import Database, dump, psql, wait_blocked, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,11 +44,11 @@ DEPLOYER = "select pid from pg_stat_activity where application_name = 'pgwhen de
 WAITING = f"{DEPLOYER} datname = current_database() and wait_event_type = 'Lock' limit 1"
 
 
-def refused(database: Database, **options: float) -> DeployError:
-    """Deploy, which must be refused and change nothing."""
+def refused(database: Database, lock_timeout: float = 5.0) -> DeployError:
+    """Deploy with one try, which must be refused and change nothing."""
     before = dump(database)
     with pytest.raises(DeployError) as caught:
-        deploy(database.conninfo, **options)
+        deploy(database.conninfo, lock_timeout=lock_timeout, tries=1)
     assert dump(database) == before
     return caught.value
 
@@ -131,9 +132,7 @@ def test_refuses_a_database_that_is_ahead(db: Database, migration: Path) -> None
     assert migration.stem in str(error)
 
 
-def test_refuses_a_migration_among_applied_ones(
-    db: Database, tree: Path, migration: Path
-) -> None:
+def test_refuses_a_migration_among_applied_ones(db: Database, tree: Path, migration: Path) -> None:
     """A new number below an applied one would run in another order elsewhere."""
     deploy(db.conninfo)
     migration.with_name("8000_late.sql").write_text("select;\n")
@@ -184,7 +183,7 @@ def test_gives_up_and_names_the_blocker(db: Database, migration: Path) -> None:
     blocker = db.connect(autocommit=False)
     blocker.execute("select count(*) from pgwhen.trigger_rule")
 
-    error = refused(db, lock_timeout=0.4, tries=1)
+    error = refused(db, lock_timeout=0.4)
 
     assert error.code == "PW906"
     assert f"pid {blocker.info.backend_pid} " in str(error)
@@ -196,7 +195,7 @@ def test_tries_again(db: Database, migration: Path, monkeypatch: pytest.MonkeyPa
     """A blocker that ends after the first try costs one try."""
     blocker = db.connect(autocommit=False)
     blocker.execute("select from pgwhen.trigger_rule")
-    monkeypatch.setattr(deployer.time, "sleep", lambda _: blocker.rollback())
+    monkeypatch.setattr("time.sleep", lambda _: blocker.rollback())
 
     assert deploy(db.conninfo, lock_timeout=0.2, tries=2).applied == [migration.stem]
 
@@ -227,11 +226,7 @@ def test_left_over_functions_are_named(db: Database) -> None:
 
 def test_catalog_has_what_the_files_create(db: Database) -> None:
     """Each function and view of both schemas stands in a file of sql/, and the other way round."""
-    import re
-
-    created = {
-        name for script in sources.behaviour() for name in re.findall(CREATED, script.text)
-    }
+    created = {name for script in sources.behaviour() for name in re.findall(CREATED, script.text)}
 
     assert {name for (name,) in db.connect().execute(CATALOG)} == created
 
@@ -274,6 +269,4 @@ def test_command(empty_db: Database, capsys: pytest.CaptureFixture[str]) -> None
 
 def without_times(text: str) -> str:
     """Leave out when the ledger's rows, and rows like them, were written."""
-    import re
-
     return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?\+\d\d", "<time>", text)

@@ -224,9 +224,16 @@ def _run(conn: psycopg.Connection, script: Script) -> None:
     except psycopg.Error as exc:
         if _may_pass(exc):
             raise
-        line = script.text.count("\n", 0, int(exc.diag.statement_position or 1) - 1) + 1
-        message = f"{script.name}, line {line}: {exc.sqlstate} {_primary(exc)}"
+        message = f"{_place(script, exc)}: {exc.sqlstate} {_primary(exc)}"
         raise DeployError("PW907", message, exc.diag.message_hint) from exc
+
+
+def _place(script: Script, exc: psycopg.Error) -> str:
+    """Where in *script* the server stopped, as far as it says."""
+    position = exc.diag.statement_position
+    if position is None:
+        return script.name
+    return f"{script.name}, line {script.text.count(chr(10), 0, int(position) - 1) + 1}"
 
 
 def _may_pass(exc: psycopg.Error) -> bool:

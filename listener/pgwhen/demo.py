@@ -135,7 +135,7 @@ def command(args: argparse.Namespace) -> int:
     """Run `pgwhen demo` and return its exit status: 1 where the counts differ, or it failed."""
     server = Server(args.dir)
     try:
-        with only_user(server.directory), interruptible():
+        with only_user(server.directory), interruptible(), away_from_other_servers():
             return reopen(server) if args.open else run(server, args.customers)
     except (DemoError, DeployError, EmbeddedError, psycopg.Error) as exc:
         sys.stderr.write(f"pgwhen demo: {exc}\n")
@@ -209,7 +209,7 @@ class Listener:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=without_libpq(os.environ) | server.environment,
+                env=os.environ | server.environment,
                 start_new_session=True,  # Ctrl-C is for the demo, which then ends the listener
             )
 
@@ -251,6 +251,18 @@ def interruptible() -> Iterator[None]:
     finally:
         for signum, handler in before.items():
             signal.signal(signum, handler)
+
+
+@contextmanager
+def away_from_other_servers() -> Iterator[None]:
+    """Take the variables that lead to another server out of the environment."""
+    before = dict(os.environ)
+    for name in before.keys() - without_libpq(before).keys():
+        del os.environ[name]
+    try:
+        yield
+    finally:
+        os.environ.update(before)
 
 
 def example(part: str) -> ModuleType:
@@ -391,7 +403,7 @@ def what_next(server: Server, conn: psycopg.Connection, *, is_open: bool = False
     row = conn.execute(MOST_SUPPRESSED).fetchone()
     assert row is not None, "every sample has a suppressed event"
     rule, user_id = row
-    pgwhen = shutil.which("pgwhen") or f"{shlex.quote(sys.executable)} -m pgwhen"
+    pgwhen = "pgwhen" if shutil.which("pgwhen") else f"{shlex.quote(sys.executable)} -m pgwhen"
     psql = shutil.which("psql") or shlex.quote(str(server.installation.bin / "psql"))
     variables = " ".join(f"{name}={shlex.quote(to)}" for name, to in server.environment.items())
     if is_open:

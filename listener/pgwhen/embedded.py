@@ -359,8 +359,8 @@ def identity(owner: pwd.struct_passwd | None) -> Identity:
 
 
 def without_libpq(environment: Mapping[str, str]) -> dict[str, str]:
-    """Leave out libpq's variables, which would point the server's programs at another cluster."""
-    return {name: value for name, value in environment.items() if not re.match("PG[A-Z]+$", name)}
+    """Leave out libpq's variables and pgwhen's: they lead to another cluster."""
+    return {name: value for name, value in environment.items() if not name.startswith("PG")}
 
 
 def as_conf(settings: Mapping[str, str]) -> str:

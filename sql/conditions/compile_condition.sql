@@ -1,0 +1,158 @@
+-- _pgwhen.compile_condition: a condition as one jsonpath predicate with variables.
+--
+-- How MongoDB's meaning comes out of a language of three values, in lax mode:
+-- * Negation is pushed down to the leaves as the text is made ($nor of an $and is an or of
+--   negated leaves). A negated leaf is (!(leaf) || (leaf) is unknown): two-valued. A leaf that
+--   is not negated may be unknown, as when a text meets a number; only "and" and "or" stand above
+--   it, so taking unknown for false at the very top is exact. exists(1 ? (…)) does that.
+-- * Comparisons and like_regex look into an array by themselves, one level deep, as MongoDB does.
+--   So does a filter; that is why no filter here follows a [*], which would look two levels deep.
+-- * A value is never part of the text: it is bound as $v0, $v1, … . Names of fields and regular
+--   expressions, for which jsonpath has no variables, are quoted as JSON.
+-- * What neither document nor condition holds is bound at each evaluation (holds.sql): $a0 is
+--   whether the user is in an audience; $t0 is the list of those texts of the document that
+--   stand in the asked relation to now, so that a time leaf is a membership test and keeps
+--   MongoDB's meaning in arrays and in $elemMatch.
+
+create or replace function _pgwhen.compile_condition(condition jsonb)
+returns _pgwhen.compiled
+language plpgsql
+stable
+as $$
+declare
+    v_fault _pgwhen.fault;
+    v_expr text;
+    v_bound jsonb := '{"v": [], "a": [], "t": []}';
+begin
+    select f.* into v_fault from _pgwhen.condition_faults(condition) as f limit 1;
+    if found then
+        raise exception '%: %', v_fault.path, v_fault.message
+            using errcode = v_fault.code, hint = v_fault.hint;
+    end if;
+    if condition is null or condition in ('null', '{}') then
+        return (null, '{}', null)::_pgwhen.compiled;
+    end if;
+
+    select c.expr, c.bound
+    into v_expr, v_bound
+    from _pgwhen.compile_clause(condition, '$', '$', false, v_bound) as c;
+
+    return (
+        format('exists(1 ? (%s))', v_expr),
+        _pgwhen.named(v_bound, 'v'),
+        nullif(
+            jsonb_build_object('audiences', _pgwhen.named(v_bound, 'a'), 'times', _pgwhen.named(v_bound, 't')),
+            '{"audiences": {}, "times": {}}'
+        )
+    )::_pgwhen.compiled;
+end;
+$$;
+
+-- The values bound under one letter, by their variables' names.
+create or replace function _pgwhen.named(bound jsonb, letter text)
+returns jsonb
+language sql
+immutable
+as $$
+select coalesce(jsonb_object_agg(letter || (b.place - 1), b.value), '{}')
+from jsonb_array_elements(bound -> letter) with ordinality as b (value, place)
+$$;
+
+create or replace function _pgwhen.bind(
+    letter text,
+    value jsonb,
+    inout bound jsonb,
+    out variable text
+)
+language sql
+immutable
+as $$
+select
+    jsonb_set(bound, array[letter], (bound -> letter) || jsonb_build_array(value)),
+    '$' || letter || jsonb_array_length(bound -> letter)
+$$;
+
+create or replace function _pgwhen.joined(exprs text[], negated boolean, by_and boolean)
+returns text
+language sql
+immutable
+as $$
+select case
+    when cardinality(exprs) = 0 then case when by_and != negated then '1 == 1' else '1 == 0' end
+    else '(' || array_to_string(exprs, case when by_and != negated then ' && ' else ' || ' end) || ')'
+end
+$$;
+
+-- An object of fields and logical operators. item is the jsonpath item that the fields belong
+-- to, $ or @; origin is the same item as a path from the document's root.
+create or replace function _pgwhen.compile_clause(
+    condition jsonb,
+    item text,
+    origin text,
+    negated boolean,
+    inout bound jsonb,
+    out expr text
+)
+language plpgsql
+stable
+as $$
+declare
+    v_name text;
+    v_value jsonb;
+    v_expr text;
+    v_exprs text[] := '{}';
+begin
+    for v_name, v_value in select c.key, c.value from jsonb_each(condition) as c loop
+        case v_name
+            when '$and', '$or', '$nor' then
+                select c.expr, c.bound into v_expr, bound
+                from _pgwhen.compile_clauses(
+                    v_value, item, origin, v_name = '$and', negated != (v_name = '$nor'), bound
+                ) as c;
+            when '$not' then
+                select c.expr, c.bound into v_expr, bound
+                from _pgwhen.compile_clause(v_value, item, origin, not negated, bound) as c;
+            when '$audience' then
+                select b.variable, b.bound into v_expr, bound from _pgwhen.bind('a', v_value, bound) as b;
+                v_expr := v_expr || case when negated then ' == false' else ' == true' end;
+            else
+                select c.expr, c.bound into v_expr, bound
+                from _pgwhen.compile_operators(
+                    case
+                        when jsonb_typeof(v_value) = 'object' then v_value
+                        else jsonb_build_object('$eq', v_value)
+                    end,
+                    item, string_to_array(v_name, '.'), origin, negated, bound
+                ) as c;
+        end case;
+        v_exprs := v_exprs || v_expr;
+    end loop;
+    expr := _pgwhen.joined(v_exprs, negated, true);
+end;
+$$;
+
+create or replace function _pgwhen.compile_clauses(
+    conditions jsonb,
+    item text,
+    origin text,
+    by_and boolean,
+    negated boolean,
+    inout bound jsonb,
+    out expr text
+)
+language plpgsql
+stable
+as $$
+declare
+    v_condition jsonb;
+    v_expr text;
+    v_exprs text[] := '{}';
+begin
+    for v_condition in select c.value from jsonb_array_elements(conditions) as c loop
+        select c.expr, c.bound into v_expr, bound
+        from _pgwhen.compile_clause(v_condition, item, origin, negated, bound) as c;
+        v_exprs := v_exprs || v_expr;
+    end loop;
+    expr := _pgwhen.joined(v_exprs, negated, by_and);
+end;
+$$;

@@ -1,0 +1,93 @@
+-- _pgwhen.holds: whether a compiled condition holds of a document. Never NULL, never an error.
+--
+-- Where needs is NULL the engine calls jsonb_path_match itself: the same expression, in line.
+
+-- Those texts at a path that are moments standing in the asked relation to another moment.
+create or replace function _pgwhen.texts_in_time(
+    doc jsonb,
+    path text,
+    operator text,
+    moment timestamptz
+)
+returns jsonb
+language sql
+stable
+as $$
+select coalesce(jsonb_agg(t.value), '[]')
+from jsonb_path_query(doc, path::jsonpath) as t (value)
+cross join lateral _pgwhen.to_instant(
+    case when jsonb_typeof(t.value) = 'string' then t.value #>> '{}' end
+) as i (instant)
+where case operator
+    when '$eq' then i.instant = moment
+    when '$gt' then i.instant > moment
+    when '$gte' then i.instant >= moment
+    when '$lt' then i.instant < moment
+    when '$lte' then i.instant <= moment
+end
+$$;
+
+create or replace function _pgwhen.needed_vars(
+    needs jsonb,
+    doc jsonb,
+    as_of timestamptz,
+    audiences text[]
+)
+returns jsonb
+language plpgsql
+stable
+as $$
+declare
+    v_variable text;
+    v_audience text;
+    v_time jsonb;
+    v_vars jsonb := '{}';
+begin
+    for v_variable, v_audience in select a.key, a.value from jsonb_each_text(needs -> 'audiences') as a loop
+        v_vars := v_vars || jsonb_build_object(v_variable, coalesce(v_audience = any(audiences), false));
+    end loop;
+    for v_variable, v_time in select t.key, t.value from jsonb_each(needs -> 'times') as t loop
+        v_vars := v_vars || jsonb_build_object(
+            v_variable,
+            _pgwhen.texts_in_time(
+                doc, v_time ->> 'path', v_time ->> 'operator',
+                _pgwhen.moved(as_of, v_time ->> 'offset')
+            )
+        );
+    end loop;
+    return v_vars;
+end;
+$$;
+
+create or replace function _pgwhen.holds(
+    path jsonpath,
+    vars jsonb,
+    needs jsonb,
+    doc jsonb,
+    as_of timestamptz,
+    audiences text[]
+)
+returns boolean
+language sql
+stable
+as $$
+select case
+    when holds.path is null then true
+    when holds.needs is null then jsonb_path_match(holds.doc, holds.path, holds.vars)
+    else jsonb_path_match(
+        holds.doc,
+        holds.path,
+        holds.vars || _pgwhen.needed_vars(holds.needs, holds.doc, holds.as_of, holds.audiences)
+    )
+end
+$$;
+
+-- The names of the audiences that a condition asks for: their membership is to be loaded.
+create or replace function _pgwhen.asked_audiences(needs jsonb)
+returns text[]
+language sql
+immutable
+as $$
+select coalesce(array_agg(distinct a.value), '{}')
+from jsonb_each_text(needs -> 'audiences') as a
+$$;

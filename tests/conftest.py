@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from psycopg import sql
 
-from pgwhen.deploy import deploy
+from pgwhen.deploy import DeployError, deploy
 
 from .support import CASES, ROOT, SOAK, Database
 
@@ -77,7 +77,10 @@ def create(admin: psycopg.Connection) -> Iterator[Callable[..., Database]]:
 def template(create: Callable[..., Database]) -> Database:
     """Return a database with pgwhen deployed in it, to be copied and never used."""
     database = create()
-    deploy(database.conninfo)
+    try:
+        deploy(database.conninfo)
+    except DeployError as exc:
+        pytest.fail(f"no test can run: {exc.code}: {exc}", pytrace=False)
     return database
 
 

@@ -13,7 +13,7 @@ import pytest
 from pgwhen import deploy as deployer
 from pgwhen import sources
 from pgwhen.deploy import DeployError, deploy
-from tests.support import Database, dump, psql, wait_blocked, wait_until
+from tests.support import Database, dump, psql, wait_blocked, wait_until, without_times
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -265,8 +265,3 @@ def test_command(empty_db: Database, capsys: pytest.CaptureFixture[str]) -> None
     assert args.func(args) == 1
     assert "PW904" in (err := capsys.readouterr().err)
     assert "\nhint: " in err
-
-
-def without_times(text: str) -> str:
-    """Leave out when the ledger's rows, and rows like them, were written."""
-    return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?\+\d\d", "<time>", text)

@@ -7,6 +7,25 @@
 create schema pgwhen;
 create schema _pgwhen;
 
+-- Roles belong to the cluster, so another database may have made them already.
+do $$
+declare
+    v_role text;
+begin
+    foreach v_role in array array[
+        'pgwhen_admin', 'pgwhen_editor', 'pgwhen_worker', 'pgwhen_viewer', 'pgwhen_application'
+    ]
+    loop
+        if not exists (select from pg_catalog.pg_roles as r where r.rolname = v_role) then
+            execute pg_catalog.format('create role %I nologin', v_role);
+        end if;
+    end loop;
+exception
+    when duplicate_object or unique_violation then
+        null;  -- another database's deploy was quicker
+end;
+$$;
+
 -- The deployer's ledger -------------------------------------------------------------------
 
 create table _pgwhen.migration (
@@ -70,7 +89,8 @@ create table pgwhen.form_submission (
     form_id text not null,
     data jsonb not null default '{}',
     at timestamptz not null,
-    constraint form_submission_pkey primary key (id)
+    constraint form_submission_pkey primary key (id),
+    constraint form_submission_at_is_finite check (isfinite(at))
 );
 
 create table pgwhen.campaign_click (
@@ -82,7 +102,8 @@ create table pgwhen.campaign_click (
     tracking_id text,
     data jsonb not null default '{}',
     at timestamptz not null,
-    constraint campaign_click_pkey primary key (id)
+    constraint campaign_click_pkey primary key (id),
+    constraint campaign_click_at_is_finite check (isfinite(at))
 );
 
 create table pgwhen.friend_track_event (
@@ -92,7 +113,8 @@ create table pgwhen.friend_track_event (
     event text not null,
     data jsonb not null default '{}',
     at timestamptz not null,
-    constraint friend_track_event_pkey primary key (id)
+    constraint friend_track_event_pkey primary key (id),
+    constraint friend_track_event_at_is_finite check (isfinite(at))
 );
 
 create table pgwhen.booking_event (
@@ -103,7 +125,8 @@ create table pgwhen.booking_event (
     status text not null,
     data jsonb not null default '{}',
     at timestamptz not null,
-    constraint booking_event_pkey primary key (id)
+    constraint booking_event_pkey primary key (id),
+    constraint booking_event_at_is_finite check (isfinite(at))
 );
 
 -- Workflows (the journeys come later; rules and actions already refer to them) --------------
@@ -207,6 +230,14 @@ create table _pgwhen.worker (
     constraint worker_pkey primary key (name)
 ) with (fillfactor = 50);
 
+-- When the engine's own chores were last done, and how far they had come.
+create table _pgwhen.chore (
+    name text not null,
+    done_at timestamptz not null,
+    mark bigint not null default 0,
+    constraint chore_pkey primary key (name)
+) with (fillfactor = 50);
+
 create table pgwhen.setting (
     name text not null,
     value jsonb not null,
@@ -264,10 +295,12 @@ create index processed_event_user_idx on _pgwhen.processed_event (user_id, id);
 
 create table _pgwhen.processed_event_default partition of _pgwhen.processed_event default;
 
--- How far down a sweep of the outbox must look: see sql/engine/take.sql.
+-- How far down a scan of the outbox must look; the newest row holds: see sql/engine/take.sql.
 create table _pgwhen.outbox_floor (
     id bigint generated always as identity,
     floor bigint not null,
+    open_xids xid8[] not null,
+    open_floors bigint[] not null,
     mark_id bigint not null,
     mark_xmax xid8 not null,
     made_at timestamptz not null,
@@ -421,8 +454,7 @@ create type pgwhen.claimed_action as (
 create type pgwhen.pass as (
     events integer,
     more boolean,
-    after_id bigint,
-    next_due timestamptz,
+    next_due_seconds float8,
     actions jsonb
 );
 
@@ -446,20 +478,33 @@ create type _pgwhen.compiled as (
     needs jsonb
 );
 
-create type _pgwhen.candidate as (
-    n integer,
-    trigger_rule_id bigint
-);
-
-create type _pgwhen.verdict as (
-    n integer,
-    trigger_rule_id bigint,
+-- One rule asked about one event, and what became of it.
+create type _pgwhen.firing as (
+    event _pgwhen.outbox,
+    rule _pgwhen.rule,
     verdict text,
     reason text
 );
 
+create type _pgwhen.batch as (
+    ids bigint[],
+    more boolean
+);
+
+create type _pgwhen.fired as (
+    claimed jsonb,
+    sql_actions pgwhen.claimed_action[]
+);
+
+create type _pgwhen.failure as (
+    action_id bigint,
+    token uuid,
+    error jsonb
+);
+
 create type _pgwhen.ending as (
     action_id bigint,
+    token uuid,
     trigger_rule_id bigint,
     audience_id bigint,
     line_oa_id text,
@@ -470,5 +515,8 @@ create type _pgwhen.ending as (
     action_type text,
     action_config jsonb,
     status text,
-    error_message text
+    error_message text,
+    result jsonb,
+    origin uuid,
+    give_back boolean
 );

@@ -1,0 +1,61 @@
+-- add_to_audience {"audience": name}: an audience that does not exist yet is made; a member stays one.
+-- Lock order: audiences by (account, name), then members by (audience, user).
+
+create or replace function _pgwhen.add_to_audience(
+    line_oa_id text[],
+    user_id text[],
+    config jsonb[],
+    ctx jsonb[]
+)
+returns jsonb[]
+language plpgsql
+volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_audiences bigint[];
+begin
+    insert into pgwhen.audience (line_oa_id, name)
+    select distinct i.line_oa_id, i.config ->> 'audience'
+    from unnest(add_to_audience.line_oa_id, add_to_audience.config) as i (line_oa_id, config)
+    where not exists (
+        select
+        from pgwhen.audience as a
+        where a.line_oa_id = i.line_oa_id and a.name = i.config ->> 'audience'
+    )
+    order by 1, 2
+    on conflict on constraint uq_audience_name do nothing;
+
+    v_audiences := _pgwhen.audience_ids(add_to_audience.line_oa_id, add_to_audience.config);
+
+    insert into pgwhen.audience_member (audience_id, user_id)
+    select distinct i.audience_id, i.user_id
+    from unnest(v_audiences, add_to_audience.user_id) as i (audience_id, user_id)
+    order by 1, 2
+    on conflict on constraint audience_member_pkey do nothing;
+
+    return array(
+        select jsonb_build_object('audienceId', i.id)
+        from unnest(v_audiences) with ordinality as i (id, n)
+        order by i.n
+    );
+end;
+$$;
+
+create or replace function _pgwhen.audience_ids(line_oa_id text[], config jsonb[])
+returns bigint[]
+language sql
+stable
+as $$
+select array(
+    select (
+        select a.id
+        from pgwhen.audience as a
+        where a.line_oa_id = i.line_oa_id and a.name = i.config ->> 'audience'
+    )
+    from
+        unnest(audience_ids.line_oa_id, audience_ids.config)
+        with ordinality as i (line_oa_id, config, n)
+    order by i.n
+);
+$$;

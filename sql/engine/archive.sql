@@ -1,0 +1,15 @@
+-- _pgwhen.archive: keep processed events for settings.eventRetention ("why did this event do nothing?").
+
+create or replace function _pgwhen.archive(events _pgwhen.outbox[], parked text default null)
+returns void
+language sql
+volatile
+as $$
+insert into _pgwhen.processed_event (
+    id, bucket, uuid, line_oa_id, user_id, type, keys, key, old, new, data, facts, at, created_at,
+    chain, processed_at, parked
+)
+select e.*, _pgwhen.clock(), archive.parked
+from unnest(archive.events) as e
+where _pgwhen.span(_pgwhen.setting('eventRetention')) > interval '0' or archive.parked is not null;
+$$;

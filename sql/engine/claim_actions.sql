@@ -1,0 +1,104 @@
+create or replace function pgwhen.claim_actions(
+    worker text,
+    batch_size integer default null,
+    action_types text[] default null
+)
+returns setof pgwhen.claimed_action
+language plpgsql
+volatile
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform _pgwhen.require_read_committed('claim_actions');
+    perform _pgwhen.check_worker(claim_actions.worker);
+
+    return query
+    select d.*
+    from _pgwhen.claim(
+        claim_actions.worker,
+        coalesce(claim_actions.batch_size, (_pgwhen.setting('batchSize'))::integer),
+        coalesce(
+            claim_actions.action_types,
+            array(select t.name from _pgwhen.action_type as t where t.kind <> 'sql')
+        )
+    ) as c
+    cross join lateral _pgwhen.as_claimed(c) as d
+    order by c.execute_at, c.id;
+end;
+$$;
+
+comment on function pgwhen.claim_actions(text, integer, text[]) is
+$doc$Claim up to batch_size due actions for a worker, oldest due first.
+
+Each claimed action carries a token (the fence for every later call about it), the number of the
+attempt from 1, and a deadline: after that recover_stale_actions() gives it to somebody else and
+the token is worth nothing. Concurrent callers never get the same action and never wait for each
+other. batch_size defaults to the setting batchSize; action_types to all that no SQL function serves.
+
+Raises PW202 outside READ COMMITTED, PW301 for an empty worker name or a batch_size below 1.
+
+  select * from pgwhen.claim_actions(worker => 'w-1', action_types => '{send_message}');
+$doc$;
+
+-- Lock order: scheduled_action, SKIP LOCKED, so never waiting. The types are walked one by one, each
+-- along its own part of idx_scheduled_action_pending, so the due backlog of a type that nobody
+-- serves costs nobody anything; `= any(array(…))` cannot take more rows than the limit.
+create or replace function _pgwhen.claim(worker text, batch_size integer, action_types text[])
+returns setof pgwhen.scheduled_action
+language plpgsql
+volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_now constant timestamptz := _pgwhen.clock();
+    v_deadline constant timestamptz := _pgwhen.attempt_deadline(v_now);
+begin
+    if claim.batch_size < 1 then
+        raise exception 'batch_size must be 1 or more, not %', claim.batch_size
+            using errcode = 'PW301', hint = 'Leave it out for the setting batchSize.';
+    end if;
+
+    return query
+    with due as materialized (
+        select d.id
+        from unnest(claim.action_types) as t (action_type)
+        cross join lateral (
+            select a.id, a.execute_at
+            from pgwhen.scheduled_action as a
+            where
+                a.status = 'pending'
+                and a.action_type = t.action_type
+                and a.execute_at <= v_now
+            order by a.execute_at, a.id
+            limit claim.batch_size
+            for no key update skip locked
+        ) as d
+        order by d.execute_at, d.id
+        limit claim.batch_size
+    )
+    update pgwhen.scheduled_action as a
+    set
+        status = 'processing',
+        claim_token = gen_random_uuid(),
+        worker = claim.worker,
+        deadline = v_deadline,
+        updated_at = v_now
+    where a.id = any(array(select d.id from due as d))
+    returning a.*;
+end;
+$$;
+
+create or replace function _pgwhen.check_worker(worker text)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if btrim(coalesce(check_worker.worker, '')) = '' then
+        raise exception 'a worker needs a name'
+            using errcode = 'PW301',
+                hint = 'Pass something that tells processes apart, for example host and pid.';
+    end if;
+end;
+$$;

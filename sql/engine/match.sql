@@ -1,0 +1,19 @@
+-- _pgwhen.match: the rules that ask for an event. By the index (source_type, line_oa_id, key), so
+-- the cost depends on the rules that match and not on the rules that exist. A rule looks forward
+-- only: events from before it was enabled are none of its business.
+--
+-- Inlined where it is called, so that a batch of events is one nested loop over the index.
+
+create or replace function _pgwhen.match(event _pgwhen.outbox)
+returns setof _pgwhen.rule
+language sql
+stable
+as $$
+select r.*
+from _pgwhen.rule as r
+where
+    r.source_type = (match.event).type
+    and r.line_oa_id = (match.event).line_oa_id
+    and r.key = any((match.event).keys)
+    and r.enabled_date <= (match.event).created_at;
+$$;

@@ -1,0 +1,157 @@
+-- pgwhen.process_events: a page over the steps take, fire (match, judge, reserve, dispatch) and the
+-- caller's own SQL actions.
+--
+-- SECURITY INVOKER, because a user's function is called from here and must run as whoever called;
+-- what touches pgwhen's tables is in SECURITY DEFINER steps that trust nothing they are told.
+-- One EXCEPTION block holds one part of the batch, with constraints made immediate, for a deferred
+-- one would escape it. What raises is halved, down to one event, which fire_alone() takes apart.
+--
+-- pgwhen yields to the application: it waits for a row lock no longer than _pgwhen.patience(), and
+-- gives up the rest of the batch when half of deadlock_timeout is over, so the application's own
+-- wait never runs into the deadlock detector because of us.
+
+create or replace function pgwhen.process_events(
+    worker text,
+    action_types text[] default '{}',
+    batch_size integer default null,
+    claim_limit integer default null,
+    suspect boolean default false
+)
+returns pgwhen.pass
+language plpgsql
+volatile
+as $$
+declare
+    v_lock_timeout constant text := pg_catalog.current_setting('lock_timeout');
+    v_until constant timestamptz := _pgwhen.clock() + _pgwhen.yield_after();
+    v_batch _pgwhen.batch;
+    v_todo bigint[];
+    v_size integer;
+    v_fired _pgwhen.fired;
+    v_pass pgwhen.pass := row(0, true, null, '[]'::jsonb)::pgwhen.pass;
+begin
+    perform _pgwhen.check_pass(worker, batch_size);
+    if suspect then
+        perform _pgwhen.mark_suspect(worker, batch_size);
+        return v_pass;
+    end if;
+
+    v_batch := _pgwhen.take(worker, batch_size);
+    v_todo := v_batch.ids;
+    v_size := pg_catalog.cardinality(v_todo);
+    while v_todo <> '{}' loop
+        begin
+            perform pg_catalog.set_config('lock_timeout', _pgwhen.patience(v_size), true);
+            v_fired := _pgwhen.fire(
+                worker, v_todo[:v_size], action_types,
+                coalesce(claim_limit, 1000000) - pg_catalog.jsonb_array_length(v_pass.actions)
+            );
+            perform _pgwhen.run_sql_actions(worker, v_fired.sql_actions);
+            set constraints all immediate;
+            v_pass.actions := v_pass.actions || v_fired.claimed;
+        exception
+            when others then
+                if v_size > 1 then
+                    v_size := v_size / 2;
+                    exit when _pgwhen.clock() > v_until;
+                    continue;
+                end if;
+                perform _pgwhen.fire_alone(worker, v_todo[1]);
+        end;
+        v_todo := v_todo[v_size + 1:];
+        v_size := 2 * v_size;
+    end loop;
+    perform pg_catalog.set_config('lock_timeout', v_lock_timeout, true);
+
+    v_pass.events := pg_catalog.cardinality(v_batch.ids) - pg_catalog.cardinality(v_todo);
+    v_pass.more := v_batch.more or v_todo <> '{}';
+    v_pass.next_due_seconds := _pgwhen.next_due_seconds(action_types);
+    return v_pass;
+end;
+$$;
+
+comment on function pgwhen.process_events(text, text[], integer, integer, boolean) is
+$doc$Process one batch of events: find the rules, judge, reserve, and make the actions, in one transaction.
+
+SQL actions that are due now are done in it, exactly once. Actions of the action_types that the
+caller serves come back claimed by it (as by claim_actions, claim_limit at most); others wait as
+pending rows. The events of one user are processed one at a time, in the order of the outbox,
+however many callers there are. `more` says that there is more at once, next_due_seconds in how
+many seconds something will be due for this caller (null: nothing is waiting).
+
+What raises harms only itself: the batch is halved down to the one event and rule, which becomes a
+failed row of trigger_log. If a call is lost with its connection or to statement_timeout, call
+again with suspect => true, which only marks the batch and commits; then call as before.
+
+Raises PW202 outside READ COMMITTED, PW301 for an empty worker name or a batch_size out of range.
+
+  select * from pgwhen.process_events(worker => 'w-1', action_types => '{log_message}');
+$doc$;
+
+create or replace function _pgwhen.check_pass(worker text, batch_size integer)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform _pgwhen.require_read_committed('process_events');
+    perform _pgwhen.check_worker(check_pass.worker);
+    if check_pass.batch_size not between 1 and 10000 then
+        raise exception 'batch_size must be 1 to 10000, not %', check_pass.batch_size
+            using errcode = 'PW301', hint = 'Leave it out for the setting batchSize.';
+    end if;
+end;
+$$;
+
+create or replace function _pgwhen.yield_after()
+returns interval
+language sql
+stable
+as $$
+select pg_catalog.current_setting('deadlock_timeout')::interval / 2;
+$$;
+
+-- How long one lock may be waited for by a part of n events: all of them together must stay within
+-- yield_after(). No more than 20 ms, for the engine has other users to serve.
+create or replace function _pgwhen.patience(n integer)
+returns text
+language sql
+stable
+as $$
+select greatest(1, least(
+    20, (1000 * extract(epoch from _pgwhen.yield_after()) / greatest(1, patience.n))::int4
+))::text;
+$$;
+
+create or replace function _pgwhen.next_due_seconds(action_types text[])
+returns float8
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+select extract(epoch from least(
+    (
+        select min(d.execute_at)
+        from (
+            select t.name from _pgwhen.action_type as t where t.kind = 'sql'
+            union
+            select unnest(next_due_seconds.action_types)
+        ) as t (name)
+        cross join lateral (
+            select a.execute_at
+            from pgwhen.scheduled_action as a
+            where a.status = 'pending' and a.action_type = t.name
+            order by a.execute_at, a.id
+            limit 1
+        ) as d
+    ),
+    (
+        select a.deadline
+        from pgwhen.scheduled_action as a
+        where a.status = 'processing'
+        order by a.deadline
+        limit 1
+    )
+) - _pgwhen.clock());
+$$;

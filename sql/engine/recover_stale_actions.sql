@@ -1,0 +1,50 @@
+create or replace function pgwhen.recover_stale_actions(batch_size integer default null)
+returns integer
+language plpgsql
+volatile
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_now constant timestamptz := _pgwhen.clock();
+    v_stale _pgwhen.failure[];
+begin
+    perform _pgwhen.require_read_committed('recover_stale_actions');
+
+    select array_agg(row(
+        s.id, s.claim_token,
+        jsonb_build_object(
+            'type', 'Timeout',
+            'message', format('attempt %s by %s passed its deadline', s.retry_count + 1, s.worker),
+            'nextRetryDelay', 0
+        )
+    )::_pgwhen.failure)
+    into v_stale
+    from (
+        select a.id, a.claim_token, a.retry_count, a.worker
+        from pgwhen.scheduled_action as a
+        where a.status = 'processing' and a.deadline < v_now
+        order by a.deadline
+        limit coalesce(
+            recover_stale_actions.batch_size, (_pgwhen.setting('batchSize'))::integer
+        )
+        for no key update skip locked
+    ) as s;
+
+    if v_stale is null then
+        return 0;
+    end if;
+    perform _pgwhen.try_again(v_stale, v_now);
+    perform _pgwhen.ring('pgwhen_due');
+    return cardinality(v_stale);
+end;
+$$;
+
+comment on function pgwhen.recover_stale_actions(integer) is
+$doc$Take back up to batch_size actions whose deadline has passed; returns how many.
+
+The attempt counts: the action is due again at once, or failed if that was its last try. The
+worker that held it finds its token refused. Harmless to run at any time, by anybody, in parallel.
+
+  select pgwhen.recover_stale_actions();
+$doc$;

@@ -1,0 +1,42 @@
+create or replace function pgwhen.release_actions(worker text, ids bigint[], tokens uuid[])
+returns setof bigint
+language plpgsql
+volatile
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform _pgwhen.require_read_committed('release_actions');
+    perform _pgwhen.check_worker(release_actions.worker);
+    perform _pgwhen.check_claims(ids, tokens, null);
+
+    perform
+    from pgwhen.scheduled_action as a
+    where a.id = any(ids)
+    order by a.id
+    for no key update;
+
+    return query
+    update pgwhen.scheduled_action as a
+    set
+        status = 'pending',
+        claim_token = null,
+        deadline = null,
+        updated_at = _pgwhen.clock()
+    from unnest(ids, tokens) as i (id, token)
+    where a.id = i.id and a.status = 'processing' and a.claim_token = i.token
+    returning a.id;
+
+    perform _pgwhen.ring('pgwhen_due');
+end;
+$$;
+
+comment on function pgwhen.release_actions(text, bigint[], uuid[]) is
+$doc$Give back claimed actions that were not started; they are due at once and count no attempt.
+
+For a worker that shuts down. Returns the ids that were still this claim's.
+
+Raises PW302 where the arrays differ in length or hold nulls, PW202 outside READ COMMITTED.
+
+  select pgwhen.release_actions('w-1', '{7}', array[:token]::uuid[]);
+$doc$;

@@ -1,0 +1,177 @@
+-- _pgwhen.reserve: frequency. Turns 'fire' into 'suppressed' where the rule fired for this user too
+-- recently; reserves the rest. One row per (rule, user), decided by one conditional upsert, so
+-- fifty simultaneous events give one action. Goes by event time: an event from before the last
+-- firing plus the period is suppressed, also one that is older than the last firing.
+--
+-- Lock order: reservations by (rule, user). A call has at most one event of each user, so no key
+-- comes twice. The FULL JOIN is a hash join under any statistics; a LEFT JOIN of the two CTEs is
+-- planned as a nested loop.
+
+create or replace function _pgwhen.reserve(firings _pgwhen.firing[])
+returns setof _pgwhen.firing
+language sql
+volatile
+as $$
+with wanted as materialized (
+    select
+        f.event,
+        f.rule,
+        f.verdict,
+        (f.rule).trigger_rule_id as rule_id,
+        (f.event).user_id,
+        case when f.verdict = 'fire' then
+            _pgwhen.allowed_before(
+                (f.rule).frequency, (f.rule).period, (f.rule).calendar, (f.event).at,
+                case when (f.rule).calendar is not null
+                    then _pgwhen.zone((f.event).line_oa_id, (f.event).user_id) end
+            )
+        end as allowed_before
+    from unnest(reserve.firings) as f
+),
+reserved as (
+    insert into _pgwhen.reservation as held
+        (trigger_rule_id, user_id, last_at, allowed_before, holder)
+    select w.rule_id, w.user_id, (w.event).at, w.allowed_before, (w.event).uuid
+    from wanted as w
+    where w.allowed_before is not null
+    order by w.rule_id, w.user_id
+    on conflict on constraint reservation_pkey do update
+    set
+        last_at = excluded.last_at,
+        allowed_before = excluded.allowed_before,
+        holder = excluded.holder,
+        previous_at = held.last_at
+    where held.last_at <= excluded.allowed_before
+    returning held.trigger_rule_id, held.user_id
+)
+select
+    w.event,
+    w.rule,
+    case when w.allowed_before is null or r.user_id is not null
+        then w.verdict else 'suppressed' end,
+    null
+from wanted as w
+full join reserved as r on r.trigger_rule_id = w.rule_id and r.user_id = w.user_id;
+$$;
+
+-- The latest last firing that still lets an event at `at` fire; null where a rule remembers
+-- nothing, -infinity where it fires once.
+create or replace function _pgwhen.allowed_before(
+    frequency text,
+    period interval,
+    calendar text,
+    at timestamptz,
+    time_zone text
+)
+returns timestamptz
+language sql
+stable
+as $$
+select case
+    when allowed_before.frequency = 'once' then '-infinity'
+    else least(
+        allowed_before.at - allowed_before.period,
+        pg_catalog.date_trunc(allowed_before.calendar, allowed_before.at, allowed_before.time_zone)
+        - interval '1 microsecond'
+    )
+end;
+$$;
+
+-- When the rule is free again for a user whose last firing was at last_at.
+create or replace function _pgwhen.free_at(
+    frequency text,
+    period interval,
+    calendar text,
+    last_at timestamptz,
+    time_zone text
+)
+returns timestamptz
+language sql
+stable
+as $$
+select case
+    when free_at.frequency = 'once' then 'infinity'
+    else greatest(
+        free_at.last_at + free_at.period,
+        (
+            pg_catalog.date_trunc(free_at.calendar, free_at.last_at at time zone free_at.time_zone)
+            + ('1 ' || free_at.calendar)::interval
+        ) at time zone free_at.time_zone
+    )
+end;
+$$;
+
+-- The zone in which a user's days begin: the user's, else the account's, else UTC.
+create or replace function _pgwhen.zone(line_oa_id text, user_id text)
+returns text
+language sql
+stable
+as $$
+select coalesce(
+    (
+        select _pgwhen.known_zone(u.time_zone)
+        from pgwhen.line_user as u
+        where u.line_oa_id = zone.line_oa_id and u.user_id = zone.user_id
+    ),
+    (
+        select _pgwhen.known_zone(a.time_zone)
+        from pgwhen.account as a
+        where a.line_oa_id = zone.line_oa_id
+    ),
+    'UTC'
+);
+$$;
+
+-- A zone that this server does not know counts as none. Asking pg_timezone_names would read every
+-- zone file of the machine for each user.
+create or replace function _pgwhen.known_zone(zone text)
+returns text
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform timestamptz 'epoch' at time zone known_zone.zone;
+    return known_zone.zone;
+exception
+    when invalid_parameter_value then
+        return null;
+end;
+$$;
+
+-- Why a firing was suppressed, and until when.
+create or replace function _pgwhen.suppression_reason(
+    rule _pgwhen.rule,
+    line_oa_id text,
+    user_id text
+)
+returns text
+language sql
+stable
+as $$
+select pg_catalog.format(
+    '%s: last fired at %s, free again %s',
+    case when (suppression_reason.rule).frequency = 'always' then 'cooldown'
+        else (suppression_reason.rule).frequency end,
+    _pgwhen.stamp(h.last_at),
+    case when pg_catalog.isfinite(f.free_at) then 'at ' || _pgwhen.stamp(f.free_at) else 'never' end
+)
+from _pgwhen.reservation as h
+cross join lateral _pgwhen.free_at(
+    (suppression_reason.rule).frequency, (suppression_reason.rule).period,
+    (suppression_reason.rule).calendar, h.last_at,
+    case when (suppression_reason.rule).calendar is not null
+        then _pgwhen.zone(suppression_reason.line_oa_id, suppression_reason.user_id) end
+) as f (free_at)
+where
+    h.trigger_rule_id = (suppression_reason.rule).trigger_rule_id
+    and h.user_id = suppression_reason.user_id;
+$$;
+
+create or replace function _pgwhen.stamp(at timestamptz)
+returns text
+language sql
+stable
+as $$
+select pg_catalog.to_char(stamp.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"');
+$$;

@@ -1,0 +1,48 @@
+-- A procedure, so that it can commit: each batch is marked by a committed row before it is tried, each
+-- SQL action is claimed by a committed update before it is run. What kills the backend is then
+-- found by the next run: the batch is halved, the action's attempt counted.
+-- It can carry no SET clause (it commits), so every reference is qualified.
+
+create or replace procedure pgwhen.run_ticks(max_seconds numeric default 50)
+language plpgsql
+as $$
+declare
+    v_worker constant text := 'run_ticks:' || pg_catalog.pg_backend_pid();
+    v_until constant timestamptz :=
+        _pgwhen.clock() + pg_catalog.make_interval(secs => max_seconds::float8);
+    v_claimed pgwhen.claimed_action[];
+    v_events integer;
+    v_recovered integer;
+begin
+    perform _pgwhen.adopt_suspects(v_worker);
+    commit;
+    loop
+        v_events := 0;
+        if _pgwhen.mark_batch(v_worker) then
+            commit;
+            v_events := (pgwhen.process_events(v_worker)).events;
+        end if;
+        commit;
+        v_recovered := pgwhen.recover_stale_actions();
+        v_claimed := _pgwhen.claim_sql_actions(v_worker, null);
+        commit;
+        perform _pgwhen.run_claimed(v_worker, v_claimed);
+        commit;
+        perform _pgwhen.park_runaways();
+        commit;
+        exit when (v_events = 0 and v_recovered = 0 and pg_catalog.cardinality(v_claimed) = 0)
+            or _pgwhen.clock() > v_until;
+    end loop;
+    perform _pgwhen.maintain_if_due();
+    commit;
+end;
+$$;
+
+comment on procedure pgwhen.run_ticks(numeric) is
+$doc$Tick until nothing is due, for max_seconds at most, committing in between: what pg_cron calls.
+
+Several may run at once. Not inside a transaction block: it commits. Work that kills its backend,
+or runs out of statement_timeout, is isolated by the runs after it.
+
+  call pgwhen.run_ticks();
+$doc$;

@@ -1,0 +1,154 @@
+-- _pgwhen.settle: the one way in which an action ends, and the one writer of trigger_log. Returns the
+-- scheduled actions that it really ended: an ending that carries a token ends only the claim with
+-- that token, so a late writer changes nothing.
+--
+-- An ending without action_id is an action that never was a row (a SQL action done at once, a
+-- suppression, a parked event); what it says of itself is what is logged.
+-- Lock order: scheduled_action by id, then reservations by (rule, user).
+
+create or replace function _pgwhen.settle(endings _pgwhen.ending[])
+returns setof bigint
+language plpgsql
+volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_now constant timestamptz := _pgwhen.clock();
+    v_settled bigint[];
+begin
+    perform
+    from pgwhen.scheduled_action as a
+    where a.id in (select e.action_id from unnest(settle.endings) as e where e.action_id is not null)
+    order by a.id
+    for no key update;
+
+    with ended as (
+        update pgwhen.scheduled_action as a
+        set
+            status = case e.status
+                when 'success' then 'done' when 'failed' then 'failed' else 'cancelled' end,
+            executed_at = case when e.status in ('success', 'failed') then v_now else a.executed_at end,
+            updated_at = v_now,
+            result = coalesce(e.result, a.result),
+            error_message = e.error_message,
+            retry_count = a.retry_count
+                + case when e.status = 'failed' and a.status = 'processing' then 1 else 0 end,
+            claim_token = null,
+            deadline = null
+        from unnest(settle.endings) as e
+        where
+            a.id = e.action_id
+            and a.status in ('pending', 'processing')
+            and (e.token is null or (a.status = 'processing' and a.claim_token = e.token))
+        returning
+            a.id, a.trigger_rule_id, (a.result ->> 'audienceId')::bigint as audience_id,
+            a.line_oa_id, a.user_id,
+            a.event ->> 'type' || coalesce(':' || (a.event ->> 'key'), '') as trigger_on,
+            (a.event ->> 'id')::bigint as event_id, (a.event ->> 'at')::timestamptz as event_at,
+            a.action_type, a.action_config, e.status, e.error_message
+    ),
+    logged as (
+        insert into pgwhen.trigger_log (
+            created_date, action_id, trigger_rule_id, audience_id, line_oa_id, user_id, trigger_on,
+            event_id, event_at, action_type, action_config, status, error_message
+        )
+        select v_now, d.*
+        from ended as d
+        union all
+        select
+            v_now, null, e.trigger_rule_id, e.audience_id, e.line_oa_id, e.user_id, e.trigger_on,
+            e.event_id, e.event_at, e.action_type, e.action_config, e.status, e.error_message
+        from unnest(settle.endings) as e
+        where e.action_id is null
+    )
+    select array_agg(d.id) into v_settled from ended as d;
+
+    perform _pgwhen.give_back(settle.endings, v_settled);
+    return query select unnest(v_settled);
+end;
+$$;
+
+-- A definite non-delivery gives its slot back, if nobody has reserved since.
+create or replace function _pgwhen.give_back(endings _pgwhen.ending[], settled bigint[])
+returns void
+language plpgsql
+volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not exists (select from unnest(give_back.endings) as e where e.give_back) then
+        return;
+    end if;
+
+    with back as materialized (
+        select h.trigger_rule_id, h.user_id, h.previous_at
+        from unnest(give_back.endings) as e
+        left join pgwhen.scheduled_action as a
+            on a.id = e.action_id and a.id = any(give_back.settled)
+        inner join _pgwhen.reservation as h
+            on
+                h.trigger_rule_id = coalesce(a.trigger_rule_id, e.trigger_rule_id)
+                and h.user_id = coalesce(a.user_id, e.user_id)
+                and h.holder = coalesce((a.event ->> 'uuid')::uuid, e.origin)
+        where e.give_back
+        order by h.trigger_rule_id, h.user_id
+        for no key update of h
+    ),
+    freed as (
+        delete from _pgwhen.reservation as h
+        using back as b
+        where
+            h.trigger_rule_id = b.trigger_rule_id and h.user_id = b.user_id
+            and b.previous_at is null
+    )
+    update _pgwhen.reservation as h
+    set last_at = h.previous_at, previous_at = null
+    from back as b
+    where
+        h.trigger_rule_id = b.trigger_rule_id and h.user_id = b.user_id
+        and b.previous_at is not null;
+end;
+$$;
+
+-- The ending of something that is not a row of scheduled_action, told by its event and rule.
+create or replace function _pgwhen.ending_of(
+    event _pgwhen.outbox,
+    rule _pgwhen.rule,
+    status text,
+    error_message text default null,
+    audience_id bigint default null
+)
+returns _pgwhen.ending
+language sql
+immutable
+as $$
+select row(
+    null, null, (ending_of.rule).trigger_rule_id, ending_of.audience_id,
+    (ending_of.event).line_oa_id, (ending_of.event).user_id,
+    (ending_of.event).type || coalesce(':' || (ending_of.event).key, ''),
+    (ending_of.event).id, (ending_of.event).at,
+    (ending_of.rule).action_type, (ending_of.rule).action_config,
+    ending_of.status, ending_of.error_message, null, (ending_of.event).uuid,
+    ending_of.status = 'failed'
+)::_pgwhen.ending;
+$$;
+
+-- The ending of a claimed or pending row.
+create or replace function _pgwhen.ending_of_action(
+    action_id bigint,
+    token uuid,
+    status text,
+    error_message text default null,
+    result jsonb default null,
+    give_back boolean default false
+)
+returns _pgwhen.ending
+language sql
+immutable
+as $$
+select row(
+    ending_of_action.action_id, ending_of_action.token, null, null, null, null, null, null, null,
+    null, null, ending_of_action.status, ending_of_action.error_message, ending_of_action.result,
+    null, ending_of_action.give_back
+)::_pgwhen.ending;
+$$;

@@ -1,0 +1,103 @@
+create or replace function pgwhen.tick(batch_size integer default null)
+returns pgwhen.tick_report
+language plpgsql
+volatile
+as $$
+declare
+    v_pass pgwhen.pass;
+    v_claimed pgwhen.claimed_action[];
+    v_report pgwhen.tick_report;
+begin
+    v_pass := pgwhen.process_events('tick', batch_size => tick.batch_size);
+    v_report.events := v_pass.events;
+    v_report.recovered := pgwhen.recover_stale_actions(tick.batch_size);
+    v_claimed := _pgwhen.claim_sql_actions('tick', tick.batch_size);
+    v_report.actions := _pgwhen.run_claimed('tick', v_claimed);
+    perform _pgwhen.park_runaways();
+    v_report.more := v_pass.more or coalesce(_pgwhen.next_due_seconds('{}') <= 0, false);
+    return v_report;
+end;
+$$;
+
+comment on function pgwhen.tick(integer) is
+$doc$Do one bounded pass over everything that time has made due; says whether more is due at once.
+
+Processes a batch of events (SQL actions are done, Python actions wait for a worker), recovers
+stale actions, runs due SQL actions. Harmless to run twice or in parallel. It is one transaction, so an
+action that kills its backend is met again by the next tick: run_ticks() commits in between
+and isolates it.
+
+Raises PW202 outside READ COMMITTED.
+
+  select * from pgwhen.tick();
+$doc$;
+
+create or replace function _pgwhen.claim_sql_actions(worker text, batch_size integer)
+returns pgwhen.claimed_action[]
+language sql
+volatile
+as $$
+select array(
+    select c
+    from pgwhen.claim_actions(
+        claim_sql_actions.worker, claim_sql_actions.batch_size,
+        array(select t.name from _pgwhen.sql_types() as t)
+    ) as c
+);
+$$;
+
+-- A rule that fires for one user at a rate that no customer causes is in a loop that its chain does
+-- not show (a user's own function wrote the event). It is parked: disabled, with the reason.
+create or replace function _pgwhen.park_runaways()
+returns void
+language plpgsql
+volatile
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_now constant timestamptz := _pgwhen.clock();
+    v_limit constant integer := (_pgwhen.setting('loopGuardPerMinute'))::integer;
+    v_chore _pgwhen.chore;
+begin
+    insert into _pgwhen.chore as c (name, done_at)
+    values ('loop_guard', v_now)
+    on conflict on constraint chore_pkey do update
+    set done_at = v_now
+    where c.done_at < v_now - interval '10 seconds'
+    returning c.* into v_chore;
+    if not found then
+        return;
+    end if;
+
+    update pgwhen.trigger_rule as r
+    set
+        enabled = false,
+        parked_reason = format(
+            'fired %s times for user %s within a minute: a loop?', h.n, h.user_id
+        )
+    from (
+        select distinct on (l.trigger_rule_id) l.trigger_rule_id, l.user_id, count(*) as n
+        from pgwhen.trigger_log as l
+        where
+            l.id > v_chore.mark
+            and l.created_date > v_now - interval '1 minute'
+            and l.status <> 'suppressed'
+        group by l.trigger_rule_id, l.user_id
+        having count(*) > v_limit
+        order by l.trigger_rule_id, count(*) desc
+    ) as h
+    where r.id = h.trigger_rule_id and r.enabled;
+
+    update _pgwhen.chore as c
+    set mark = coalesce(
+        (
+            select min(l.id)
+            from pgwhen.trigger_log as l
+            where l.id > v_chore.mark and l.created_date > v_now - interval '1 minute'
+        ),
+        v_chore.mark
+    )
+    where c.name = 'loop_guard';
+end;
+$$;

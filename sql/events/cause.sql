@@ -1,0 +1,55 @@
+-- What a transaction says about the events that it writes: their time, that they are muted, or
+-- which rules caused them. Each is a transaction-local setting that also carries the transaction's
+-- id, so that a value left behind by a plain SET (a transaction pooler hands sessions on) means
+-- nothing in the next one.
+
+create or replace function _pgwhen.say(name text, value jsonb)
+returns void
+language sql
+volatile
+as $$
+select pg_catalog.set_config(
+    'pgwhen.' || say.name,
+    pg_catalog.jsonb_build_object('xid', pg_catalog.pg_current_xact_id()::text, 'value', say.value)::text,
+    true
+);
+$$;
+
+create or replace function _pgwhen.said(name text)
+returns jsonb
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_text constant text := nullif(current_setting('pgwhen.' || said.name, true), '');
+    v_said jsonb;
+begin
+    if v_text is null then
+        return null;
+    end if;
+    v_said := v_text;
+    if v_said ->> 'xid' = pg_current_xact_id_if_assigned()::text then
+        return nullif(v_said -> 'value', 'null');
+    end if;
+    return null;
+exception
+    when data_exception then
+        return null;  -- set by hand, to something that is not ours
+end;
+$$;
+
+-- The time of an event that says none itself.
+create or replace function _pgwhen.event_clock()
+returns timestamptz
+language plpgsql
+volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if coalesce(current_setting('pgwhen.event_time', true), '') = '' then
+        return _pgwhen.clock();
+    end if;
+    return coalesce((_pgwhen.said('event_time') #>> '{}')::timestamptz, _pgwhen.clock());
+end;
+$$;

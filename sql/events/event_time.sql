@@ -1,0 +1,29 @@
+create or replace function pgwhen.event_time(at timestamptz)
+returns void
+language plpgsql
+volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not isfinite(event_time.at) then
+        raise exception 'an event cannot happen at %', event_time.at
+            using errcode = 'PW203',
+                hint = 'Give the instant at which it happened, for example ''2026-11-30 09:00+07''.';
+    end if;
+    perform _pgwhen.say('event_time', to_jsonb(event_time.at));
+end;
+$$;
+
+comment on function pgwhen.event_time(timestamptz) is
+$doc$Set the event time of all changes that follow in this transaction; null ends it.
+
+For imports and replays: frequency and the conditions' $now go by the time at which things
+happened, not by the time at which they were loaded. Delays still start now.
+
+Raises PW203 for an infinite time.
+
+  begin;
+  select pgwhen.event_time('1997-01-18');
+  update pgwhen.line_user set attributes = attributes || '{"purchases": 2}' where user_id = 'U1';
+  commit;
+$doc$;

@@ -1,0 +1,14 @@
+create or replace view pgwhen.queue as
+select
+    a.action_type,
+    a.status,
+    count(*) as actions,
+    count(*) filter (where a.status = 'pending' and a.execute_at <= pg_catalog.now()) as due,
+    min(a.execute_at) as oldest_due,
+    _pgwhen.is_served(a.action_type) as served
+from pgwhen.scheduled_action as a
+where a.status in ('pending', 'processing')
+group by a.action_type, a.status;
+
+comment on view pgwhen.queue is
+'Actions that wait or run, by type and status: how many, how many due, the oldest, and whether anybody serves the type.';

@@ -1,0 +1,124 @@
+"""Connections: how to reach the database, and one statement with a time limit.
+
+Whatever goes wrong comes out as one of three errors: SetupError (for ever), CallDiedError (the
+connection was lost under the call, or the statement ran out of time) and UnavailableError
+(anything else, which may pass).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import conninfo
+from psycopg.rows import dict_row
+
+from .errors import CallDiedError, PgwhenError, SetupError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .settings import Settings
+
+log = logging.getLogger(__name__)
+
+#: Seconds in which a connection must be there.
+CONNECT_TIMEOUT = 5
+
+
+def parameters(settings: Settings, role: str, dsn: str) -> dict[str, Any]:
+    """Return how to connect to *dsn* for *role*, the word behind pgwhen in pg_stat_activity.
+
+    A standby is refused: libpq goes on to the next host of the dsn, or fails with words.
+    Raises SetupError if *dsn* cannot be read.
+    """
+    try:
+        given = conninfo.conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError as exc:
+        raise SetupError(
+            f"the connection string cannot be read: {exc}",
+            hint="Write it as libpq does: postgresql://user@host/database or host=… dbname=….",
+        ) from exc
+    known: dict[str, Any] = {
+        "fallback_application_name": f"pgwhen {role}",
+        "connect_timeout": CONNECT_TIMEOUT,
+        "keepalives_idle": 5,
+        "keepalives_interval": 3,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 14_000,
+    }
+    ours: dict[str, Any] = {"target_session_attrs": "primary"}
+    if not settings.pooler:
+        milliseconds = round(settings.statement_timeout * 1000)
+        ours["options"] = (
+            f"{given.get('options', '')} -c statement_timeout={milliseconds}"
+            r" -c default_transaction_isolation=read\ committed"
+        )
+    kept = {"prepare_threshold": None} if settings.pooler else {}
+    return {**known, **given, **ours, **kept, "autocommit": True, "row_factory": dict_row}
+
+
+async def call(
+    conn: psycopg.AsyncConnection[dict[str, Any]],
+    query: str,
+    values: Sequence[Any],
+    limit: float,
+) -> list[dict[str, Any]]:
+    """Run one statement that has *limit* seconds to answer, else the connection is severed.
+
+    A connection that gave an error is closed: what is prepared on it may be why.
+    """
+    try:
+        with _TimeLimit(conn, limit):
+            cursor = await conn.execute(query.encode(), values)
+            return await cursor.fetchall()
+    except psycopg.Error as exc:
+        lost = conn.broken
+        await conn.close()
+        raise _trouble(exc, lost=lost) from exc
+
+
+class _TimeLimit:
+    """Cuts *conn*'s socket if the block takes longer: a half-open connection is silent for ever.
+
+    Cancelling would not do: psycopg would first ask the server, over the same dead network.
+    """
+
+    def __init__(self, conn: psycopg.AsyncConnection[Any], seconds: float) -> None:
+        self._conn = conn
+        self._seconds = seconds
+
+    def __enter__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(self._seconds, self._look_again)
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def _look_again(self) -> None:
+        # If it was this process that was busy, the answer is there and will be read now.
+        self._timer = self._loop.call_later(1, self._sever)
+
+    def _sever(self) -> None:
+        log.warning("no answer within %.0f s; connection severed", self._seconds)
+        with socket.fromfd(self._conn.fileno(), socket.AF_INET, socket.SOCK_STREAM) as copy:
+            copy.shutdown(socket.SHUT_RDWR)
+
+
+def _trouble(exc: psycopg.Error, *, lost: bool) -> PgwhenError:
+    state = exc.sqlstate or ""
+    message = exc.diag.message_primary or str(exc).strip()
+    if state == "57P02":  # the server fell over something else than this call
+        return UnavailableError(message, sqlstate=state)
+    if lost or state == "57014":
+        return CallDiedError(message, sqlstate=state)
+    if state[:2] in {"3F", "42", "PW"}:
+        hint = exc.diag.message_hint or (
+            "Is pgwhen of this version deployed here (pgwhen deploy), and does the role have "
+            "pgwhen_worker?"
+        )
+        return SetupError(f"{message} ({state})", hint=hint)
+    return UnavailableError(message, sqlstate=state)

@@ -1,0 +1,97 @@
+"""What a handler is given, and what a batch handler gives back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, overload
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from uuid import UUID
+
+Config = dict[str, Any]
+Log = logging.LoggerAdapter[logging.Logger]
+
+
+@dataclass(frozen=True)
+class Context:
+    """One attempt at one action."""
+
+    action_id: int
+    action_type: str
+    #: The number of the try, from 1.
+    attempt: int
+    user_id: str
+    line_oa_id: str
+    organization_id: str
+    #: The id of the rule that made the action; None if it was made by hand.
+    rule: int | None
+    #: The event that made it: type, key, old, new, data, at; those it has.
+    event: dict[str, Any] | None
+    #: Where in its workflow the action stands; None outside of workflows.
+    workflow_path: tuple[str, ...] | None
+    #: Until when this attempt may run, by the database's clock.
+    deadline: datetime
+    #: The same at every attempt. Hand it to whatever must not do the same thing twice.
+    idempotency_uuid: UUID
+    #: What earlier attempts recorded of their progress.
+    heartbeat_details: Any = None
+
+    @property
+    def idempotency_key(self) -> str:
+        """The key as text."""
+        return str(self.idempotency_uuid)
+
+    @property
+    def logger(self) -> Log:
+        """A logger that names the action in every line."""
+        return _logger(self.action_type, action=self.action_id, attempt=self.attempt)
+
+
+@dataclass(frozen=True)
+class Batch(Sequence[tuple[Context, Config]]):
+    """Actions of one type and account, for a handler that takes many: pairs of context and config.
+
+    The handler returns one `Result` for each, in the same order.
+    """
+
+    action_type: str
+    line_oa_id: str
+    items: tuple[tuple[Context, Config], ...]
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[Context, Config]: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[tuple[Context, Config], ...]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        """Return the pair at *index*."""
+        return self.items[index]
+
+    def __iter__(self) -> Iterator[tuple[Context, Config]]:
+        """Go through the pairs."""
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        """Return the number of actions."""
+        return len(self.items)
+
+    @property
+    def logger(self) -> Log:
+        """A logger that names the account in every line."""
+        return _logger(self.action_type, line_oa_id=self.line_oa_id)
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one action of a batch ended: done with *value* (any JSON), or failed with *error*."""
+
+    value: Any = None
+    error: BaseException | None = None
+
+
+def _logger(action_type: str, **fields: Any) -> Log:
+    return logging.LoggerAdapter(
+        logging.getLogger(f"pgwhen.action.{action_type}"), {"fields": fields}
+    )

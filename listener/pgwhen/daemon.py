@@ -1,0 +1,157 @@
+"""The life of a listener: start, work, end.
+
+Beside the pump run four tasks: one keeps the listening connection, one tells outcomes, one ticks,
+one says that this worker is there. Each runs for ever, so one that ends, however it does, ends
+the process with an error, never in silence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from .database import Database
+from .dispatcher import Dispatcher
+from .errors import UnavailableError
+from .pump import Pump
+from .settings import backoff
+from .wakeup import Doorbell
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .handlers import Handler
+    from .settings import Settings
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two announcements, and between two ticks when nothing is known to be due.
+ANNOUNCE_EVERY = 15.0
+TICK_EVERY = 1.0
+#: Seconds before the next tick after one that found nothing, even if something is said to be due.
+TICK_GAP = 0.1
+#: Seconds that the last outcomes may take to be told.
+LAST_WORDS = 5.0
+
+
+class Daemon:
+    """One listener. *handlers* by action type."""
+
+    def __init__(self, settings: Settings, handlers: Mapping[str, Handler]) -> None:
+        self._settings = settings
+        self._handlers = handlers
+        self._stop = asyncio.Event()
+        self._time_is_due = asyncio.Event()
+        self._database = Database(settings)
+        self._doorbell = Doorbell(settings)
+        self._dispatcher = Dispatcher(settings, handlers, self._database, self._doorbell.nudge)
+        self._pump = Pump(
+            settings, self._database, self._doorbell, self._dispatcher, self._time_is_due
+        )
+        #: Whether a handler still runs that nothing in this process can end.
+        self.stuck = False
+
+    async def run(self) -> None:
+        """Work until SIGTERM or SIGINT; a second one ends the process where it stands.
+
+        Raises what ended a task that should never end.
+        """
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal, number)
+        await self._database.open()
+        try:
+            await self._work()
+        finally:
+            self.stuck = not await self._dispatcher.drain(0)
+            await self._doorbell.close()
+            await self._database.close()
+
+    async def _work(self) -> None:
+        side = [self._dispatcher.settler.run, self._tick, self._announce]
+        if self._settings.poll is None:
+            side.append(self._doorbell.keep_open)
+        serving = asyncio.create_task(self._serve())
+        tasks = [serving, *(asyncio.create_task(run(), name=run.__qualname__) for run in side)]
+        try:
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()
+            if serving not in ended:
+                raise RuntimeError(f"{ended.pop().get_name()} ended by itself")
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def _serve(self) -> None:
+        await self._register()
+        await self._pump.run(self._stop)
+        await self._dispatcher.drain(self._settings.grace)
+        try:
+            await asyncio.wait_for(self._dispatcher.settler.told(), LAST_WORDS)
+        except asyncio.TimeoutError:
+            log.warning("%d outcomes could not be told", len(self._dispatcher.settler))
+        log.info("stopped")
+
+    async def _register(self) -> None:
+        """Make the handlers known. Waits for a database that is not there yet."""
+        pauses = backoff()
+        while not self._stop.is_set():
+            try:
+                version = await self._database.version()
+                for handler in self._handlers.values():
+                    await self._database.register_action(
+                        handler.name, handler.config_schema, handler.options
+                    )
+            except UnavailableError as exc:
+                await self._pause(next(pauses), "register", exc)
+            else:
+                served = ", ".join(sorted(self._handlers)) or "no Python actions"
+                fields = {"database": version, "worker": self._settings.worker}
+                log.info("serving %s", served, extra={"fields": fields})
+                return
+
+    async def _announce(self) -> None:
+        pauses = backoff()
+        while True:
+            try:
+                await self._database.announce(list(self._handlers))
+            except UnavailableError as exc:
+                await self._pause(next(pauses), "announce this worker", exc)
+            else:
+                pauses = backoff()
+                await asyncio.sleep(ANNOUNCE_EVERY)
+
+    async def _tick(self) -> None:
+        pauses = backoff()
+        while True:
+            self._time_is_due.clear()
+            try:
+                tick = await self._database.tick()
+            except UnavailableError as exc:
+                await self._pause(next(pauses), "tick", exc)
+                continue
+            pauses = backoff()
+            if tick.done and tick.more:
+                continue
+            if not tick.done:
+                await asyncio.sleep(TICK_GAP)
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._time_is_due.wait(), TICK_EVERY)
+
+    async def _pause(self, seconds: float, what: str, exc: UnavailableError) -> None:
+        log.warning("cannot %s, trying again in %.1f s: %s", what, seconds, exc)
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._stop.wait(), seconds)
+
+    def _on_signal(self, number: signal.Signals) -> None:
+        if self._stop.is_set():
+            os._exit(128 + number)
+        log.info("stopping", extra={"fields": {"signal": number.name}})
+        self._stop.set()
+        self._doorbell.nudge()

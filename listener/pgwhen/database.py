@@ -1,0 +1,165 @@
+"""The SQL API as methods. A statement here is one call of a pgwhen.* function, and a round trip."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from psycopg.types.json import set_json_loads
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from .claim import loads, read_claim
+from .connection import CONNECT_TIMEOUT, call, parameters
+from .errors import UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import psycopg
+
+    from .claim import Claim
+    from .outcome import Done, Failed, Released
+    from .settings import Settings
+
+#: Seconds that an answer may be late after the server should have given up by itself.
+SLACK = 5.0
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one call of process_events did."""
+
+    events: int
+    more: bool
+    #: In how many seconds the next thing is due for this worker, 0 if it is; None if nothing is.
+    due_in: float | None
+    claims: list[Claim]
+
+
+@dataclass(frozen=True)
+class Tick:
+    """What one tick did."""
+
+    done: int
+    #: Whether more is due already.
+    more: bool
+
+
+class Database:
+    """A small pool of connections for work, and the functions that a worker calls."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._worker = settings.worker
+        self._limit = settings.statement_timeout + SLACK
+        self._pool: AsyncConnectionPool[psycopg.AsyncConnection[dict[str, Any]]] = (
+            AsyncConnectionPool(
+                kwargs=parameters(settings, "work", settings.dsn),
+                min_size=min(2, settings.pool_size),
+                max_size=settings.pool_size,
+                timeout=CONNECT_TIMEOUT,
+                reconnect_timeout=CONNECT_TIMEOUT,
+                configure=_configure,
+                open=False,
+                name="work",
+            )
+        )
+
+    async def open(self) -> None:
+        """Begin to connect; a server that is not there yet is no error."""
+        await self._pool.open()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._pool.close(timeout=SLACK)
+
+    async def version(self) -> str:
+        """Return the version that is deployed."""
+        rows = await self._call("select pgwhen.version()", [])
+        return str(rows[0]["version"])
+
+    async def register_action(
+        self, name: str, config_schema: Mapping[str, Any] | None, options: Mapping[str, Any]
+    ) -> None:
+        """Make an action type known, with what its config must fit."""
+        schema = None if config_schema is None else json.dumps(config_schema)
+        await self._call(
+            "select pgwhen.register_action(%s, %s::jsonb, %s::jsonb)",
+            [name, schema, json.dumps(options)],
+        )
+
+    async def announce(self, action_types: Sequence[str]) -> None:
+        """Say that this worker is there and serves *action_types*."""
+        await self._call(
+            "select pgwhen.announce_worker(%s, %s)", [self._worker, list(action_types)]
+        )
+
+    async def process_events(
+        self, action_types: Sequence[str], *, claim_limit: int, suspect: bool
+    ) -> Pass:
+        """Process a batch of events and claim at most *claim_limit* of the actions they caused.
+
+        *suspect* says that the call before died: this one then only marks what it was about.
+        """
+        rows = await self._call(
+            "select p.*, clock_timestamp() as now from pgwhen.process_events("
+            "worker => %s, action_types => %s, claim_limit => %s, suspect => %s) as p",
+            [self._worker, list(action_types), claim_limit, suspect],
+        )
+        row = rows[0]
+        claims = [read_claim(action, row["now"]) for action in row["actions"] or []]
+        return Pass(row["events"], row["more"], row["next_due_seconds"], claims)
+
+    async def claim_actions(self, action_types: Sequence[str], batch_size: int) -> list[Claim]:
+        """Claim at most *batch_size* actions that are due, the oldest first."""
+        rows = await self._call(
+            "select to_jsonb(c) as action, clock_timestamp() as now from pgwhen.claim_actions("
+            "worker => %s, batch_size => %s, action_types => %s) as c",
+            [self._worker, batch_size, list(action_types)],
+        )
+        return [read_claim(row["action"], row["now"]) for row in rows if row["action"]]
+
+    async def complete_actions(self, done: Sequence[Done]) -> set[int]:
+        """Settle actions as done; return the ids of those that were still this worker's."""
+        return await self._settle(
+            "select pgwhen.complete_actions(%s, %s, %s, %s::jsonb[]) as id",
+            done,
+            [outcome.value for outcome in done],
+        )
+
+    async def fail_actions(self, failed: Sequence[Failed]) -> set[int]:
+        """Settle attempts as failed; return as `complete_actions` does."""
+        return await self._settle(
+            "select pgwhen.fail_actions(%s, %s, %s, %s::jsonb[]) as id",
+            failed,
+            [outcome.value for outcome in failed],
+        )
+
+    async def release_actions(self, released: Sequence[Released]) -> set[int]:
+        """Give back what has not started; return as `complete_actions` does."""
+        return await self._settle("select pgwhen.release_actions(%s, %s, %s) as id", released)
+
+    async def tick(self) -> Tick:
+        """Do a bounded part of what time has made due."""
+        rows = await self._call("select * from pgwhen.tick()", [])
+        row = rows[0]
+        return Tick(row["events"] + row["actions"] + row["recovered"], row["more"])
+
+    async def _settle(
+        self, query: str, outcomes: Iterable[Done | Failed | Released], *values: Any
+    ) -> set[int]:
+        ids = [outcome.action_id for outcome in outcomes]
+        tokens = [outcome.token for outcome in outcomes]
+        rows = await self._call(query, [self._worker, ids, tokens, *values])
+        return {row["id"] for row in rows}
+
+    async def _call(self, query: str, values: Sequence[Any]) -> list[dict[str, Any]]:
+        try:
+            async with self._pool.connection() as conn:
+                return await call(conn, query, values, self._limit)
+        except PoolTimeout as exc:
+            raise UnavailableError(f"no connection to the database: {exc}") from exc
+
+
+async def _configure(conn: psycopg.AsyncConnection[Any]) -> None:
+    set_json_loads(loads, conn)

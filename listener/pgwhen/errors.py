@@ -1,0 +1,71 @@
+"""Every error of the listener: what a user raises, what stops it, and what passes by itself."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+
+class PgwhenError(Exception):
+    """What pgwhen raises itself. *hint* says what to do next."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class SettingsError(PgwhenError):
+    """A setting that cannot be used."""
+
+
+class HandlerError(PgwhenError):
+    """Handlers that cannot be loaded, or were declared wrongly."""
+
+
+class SetupError(PgwhenError):
+    """The database answers, and will give the same refusal for ever: trying again is no use."""
+
+
+class StuckError(PgwhenError):
+    """Handlers that ran past their deadlines and cannot be stopped have taken all the room."""
+
+
+class UnavailableError(PgwhenError):
+    """The database cannot do it now; the same call later may succeed. *sqlstate* if it said so."""
+
+    def __init__(self, message: str, *, sqlstate: str = "") -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
+
+
+class CallDiedError(UnavailableError):
+    """The connection was lost under the call, or the call ran out of its statement_timeout.
+
+    Whether it took effect is unknown.
+    """
+
+
+class ActionError(Exception):
+    """Raise it in a handler to say how its action failed.
+
+    *message* and *type* go into the action's row; *type* is the name of the class if not given.
+    *non_retryable* ends the action here. *next_retry_delay*, in seconds or as a timedelta, replaces
+    the backoff before the next attempt. *details* is any JSON value, kept with the error.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        type: str | None = None,  # noqa: A002 -- the word that the action's row uses
+        non_retryable: bool = False,
+        next_retry_delay: float | timedelta | None = None,
+        details: Any = None,
+    ) -> None:
+        super().__init__(message)
+        if isinstance(next_retry_delay, timedelta):
+            next_retry_delay = next_retry_delay.total_seconds()
+        self.type = type or self.__class__.__name__
+        self.non_retryable = non_retryable
+        self.next_retry_delay = next_retry_delay
+        self.details = details

@@ -1,0 +1,38 @@
+"""Log lines for people and for grep: time, level, where, what, then name=value."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+
+class LineFormatter(logging.Formatter):
+    """One record, one line: control characters are escaped, so that no value can forge a line.
+
+    What a record carries as `fields`, a dict, stands behind the message. A traceback follows on
+    lines of its own.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S%z")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 -- logging's name
+        """Return the line of *record*."""
+        fields: dict[str, Any] = getattr(record, "fields", {})
+        words = [super().formatMessage(record), *(f"{k}={v}" for k, v in fields.items())]
+        return visible(" ".join(words))
+
+
+def set_up(level: str) -> None:
+    """Log to stderr from *level* up."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter())
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    # It logs every connection handed out, and repeats what the callers say of failures.
+    logging.getLogger("psycopg.pool").setLevel(max(logging.WARNING, logging.getLevelName(level)))
+
+
+def visible(text: str) -> str:
+    """Return *text* with what cannot be seen, or would move the cursor, as an escape."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

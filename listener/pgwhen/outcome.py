@@ -1,0 +1,114 @@
+"""How an attempt ended, in words that jsonb can hold."""
+
+from __future__ import annotations
+
+import json
+import re
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .errors import ActionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from uuid import UUID
+
+#: Characters of an error's message that are kept.
+MESSAGE_LIMIT = 4096
+#: Bytes of JSON that a result may have.
+RESULT_LIMIT = 2 * 1024 * 1024
+
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
+@dataclass(frozen=True)
+class Done:
+    """The action *action_id*, claimed under *token*, is done; *value* is JSON text, or None."""
+
+    action_id: int
+    token: UUID
+    value: str | None
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The attempt failed; *value* is JSON text: message, type, nonRetryable, nextRetryDelay, …."""
+
+    action_id: int
+    token: UUID
+    value: str
+
+
+@dataclass(frozen=True)
+class Released:
+    """The attempt never started."""
+
+    action_id: int
+    token: UUID
+
+
+Outcome = Done | Failed | Released
+
+
+def json_text(value: Any) -> str:
+    """Return *value* as text that jsonb takes. Raises ActionError (not retryable) if it cannot be.
+
+    Not retryable, because the handler did its work: the next attempt would only do it again.
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        size = len(text.encode())
+    except (TypeError, ValueError, RecursionError) as exc:
+        reason = f"{type(exc).__name__}: {exc}"
+    else:
+        if size > RESULT_LIMIT:
+            reason = f"it has {size} bytes, more than {RESULT_LIMIT}"
+        elif _NUL.search(text):
+            reason = "it has a NUL character"
+        else:
+            return text
+    raise ActionError(
+        f"the handler's result cannot be kept as JSON: {reason}",
+        type="ResultNotJson",
+        non_retryable=True,
+    )
+
+
+def error_text(exc: BaseException) -> str:
+    """Return *exc* as the JSON text that the database keeps of a failed attempt."""
+    error: Mapping[str, Any] = {
+        "message": _plain(str(exc) or repr(exc)),
+        "type": type(exc).__name__,
+        "nonRetryable": False,
+        "nextRetryDelay": None,
+        "details": {"at": place(exc)},
+    }
+    if isinstance(exc, ActionError):
+        error = {
+            **error,
+            "type": _plain(exc.type),
+            "nonRetryable": exc.non_retryable,
+            "nextRetryDelay": exc.next_retry_delay,
+            "details": exc.details,
+        }
+    try:
+        return json_text(error)
+    except ActionError:
+        return json_text({**error, "nextRetryDelay": None, "details": "not JSON"})
+
+
+def place(exc: BaseException) -> str | None:
+    """Return where *exc* was raised, as `file.py:12 in name`; None if it was not raised."""
+    frames = traceback.extract_tb(exc.__traceback__)
+    if not frames:
+        return None
+    last = frames[-1]
+    return f"{Path(last.filename).name}:{last.lineno} in {last.name}"
+
+
+def _plain(text: str) -> str:
+    """Return *text* as a jsonb string can hold it: no NUL, no lone surrogates, not endless."""
+    short = text if len(text) <= MESSAGE_LIMIT else text[:MESSAGE_LIMIT] + "…"
+    return short.replace("\0", "\\0").encode(errors="backslashreplace").decode()

@@ -1,0 +1,138 @@
+"""The main loop: scan, hand out, and when there is nothing to do, sleep without missing anything.
+
+A scan is one call of process_events, so a woken listener starts a handler after one round trip.
+Before it sleeps it scans once more: what committed before the doorbell lock was held rang for
+nobody. It never sleeps longer than a second, whatever was lost on the way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from .errors import CallDiedError, UnavailableError
+from .settings import backoff
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from .database import Database
+    from .dispatcher import Dispatcher
+    from .settings import Settings
+    from .wakeup import Doorbell
+
+log = logging.getLogger(__name__)
+
+#: Seconds: the longest sleep, and the first and longest pause while a writer is about to commit.
+SLEEP = 1.0
+FIRST_PAUSE = 0.002
+LONGEST_PAUSE = 0.025
+
+
+class Pump:
+    """Keeps events and claims flowing. *time_is_due* is set when a tick should not wait."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        doorbell: Doorbell,
+        dispatcher: Dispatcher,
+        time_is_due: asyncio.Event,
+    ) -> None:
+        self._database = database
+        self._doorbell = doorbell
+        self._dispatcher = dispatcher
+        self._time_is_due = time_is_due
+        self._sleep = settings.poll or SLEEP
+        self._pause = FIRST_PAUSE
+        self._suspect = False
+        #: On the loop's clock; None if nothing is waiting.
+        self._due_at: float | None = None
+        self._fruitless = 0.0
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Pump until *stop* is set. A database that is away is waited for."""
+        pauses = backoff()
+        while not stop.is_set():
+            try:
+                await self._turn()
+                pauses = backoff()
+            except UnavailableError as exc:
+                self._suspect = self._suspect or isinstance(exc, CallDiedError)
+                pause = next(pauses)
+                log.warning("cannot process events, trying again in %.1f s: %s", pause, exc)
+                await self._doorbell.wait(pause)
+        if self._doorbell.asleep:
+            await self._doorbell.wake_up()
+
+    async def _turn(self) -> None:
+        async with self._waking():
+            again = await self._scan()
+        if again:
+            return
+        verdict = await self._doorbell.try_sleep()
+        if verdict == "writer":
+            await self._doorbell.wait(self._pause)
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+            return
+        self._pause = FIRST_PAUSE
+        if verdict is None or not await self._scan():
+            await self._doorbell.wait(min(self._sleep, self._until_due()))
+
+    async def _scan(self) -> bool:
+        """Process a batch of events and start what it caused; return whether to go on at once."""
+        types = self._dispatcher.action_types()
+        done = await self._database.process_events(
+            types, claim_limit=self._dispatcher.room(), suspect=self._suspect
+        )
+        self._suspect = False
+        self._dispatcher.start(done.claims)
+        self._due_at = None if done.due_in is None else _now() + done.due_in
+        claimed = done.due_in is not None and done.due_in <= 0 and await self._claim(types)
+        return done.more or claimed
+
+    async def _claim(self, types: list[str]) -> bool:
+        """Start what is due; return whether there was any."""
+        self._time_is_due.set()
+        room = self._dispatcher.room()
+        if not types or not room:
+            return False
+        claims = await self._database.claim_actions(types, room)
+        self._dispatcher.start(claims)
+        if claims:
+            self._fruitless = 0.0
+        return bool(claims)
+
+    def _until_due(self) -> float:
+        """Return how long to sleep for what is due next.
+
+        What is due already and could not be had (locked, paused, no room) is tried again soon, but
+        less and less often.
+        """
+        if self._due_at is None:
+            return SLEEP
+        wait = self._due_at - _now()
+        if wait > 0:
+            self._fruitless = 0.0
+            return wait
+        self._fruitless = min(2 * self._fruitless or LONGEST_PAUSE, SLEEP)
+        return self._fruitless
+
+    @asynccontextmanager
+    async def _waking(self) -> AsyncIterator[None]:
+        """Give the doorbell lock back beside the block: first things first."""
+        if not self._doorbell.asleep:
+            yield
+            return
+        unlocking = asyncio.ensure_future(self._doorbell.wake_up())
+        try:
+            yield
+        finally:
+            await unlocking
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

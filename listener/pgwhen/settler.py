@@ -1,0 +1,125 @@
+"""Acknowledgements: how attempts ended, told to the database in batches.
+
+While one batch is on its way the next one gathers, so a lone action is told at once and a flood
+in calls of hundreds. An outcome is kept until the database has it. One that the database cannot
+take (a result beyond what jsonb holds) is told alone, and becomes a failure with words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from .errors import ActionError, UnavailableError
+from .outcome import Done, Failed, Released, error_text
+from .settings import backoff
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from typing import TypeVar
+
+    from .database import Database
+    from .outcome import Outcome
+
+    T = TypeVar("T", Done, Failed, Released)
+
+log = logging.getLogger(__name__)
+
+BATCH = 500
+
+
+class Settler:
+    """Gathers outcomes and tells them. *on_settled* is called whenever some have been told."""
+
+    def __init__(self, database: Database, on_settled: Callable[[], None]) -> None:
+        self._database = database
+        self._on_settled = on_settled
+        self._waiting: list[Outcome] = []
+        self._on_the_way = 0
+        self._some = asyncio.Event()
+        self._none = asyncio.Event()
+        self._none.set()
+
+    def __len__(self) -> int:
+        """Return the number of outcomes that the database does not have yet."""
+        return len(self._waiting) + self._on_the_way
+
+    def add(self, outcome: Outcome) -> None:
+        """Tell *outcome* soon."""
+        self._waiting.append(outcome)
+        self._some.set()
+        self._none.clear()
+
+    async def told(self) -> None:
+        """Wait until the database has all outcomes."""
+        await self._none.wait()
+
+    async def run(self) -> None:
+        """Tell outcomes as they come. Runs until cancelled."""
+        while True:
+            await self._some.wait()
+            batch, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
+            self._on_the_way = len(batch)
+            await self._tell_all(batch)
+            self._on_the_way = 0
+            if not self._waiting:
+                self._some.clear()
+                self._none.set()
+            self._on_settled()
+
+    async def _tell_all(self, batch: Sequence[Outcome]) -> None:
+        database = self._database
+        await self._tell(database.complete_actions, [o for o in batch if isinstance(o, Done)])
+        await self._tell(database.fail_actions, [o for o in batch if isinstance(o, Failed)])
+        await self._tell(database.release_actions, [o for o in batch if isinstance(o, Released)])
+
+    async def _tell(
+        self, verb: Callable[[Sequence[T]], Awaitable[set[int]]], outcomes: Sequence[T]
+    ) -> None:
+        pauses = backoff()
+        while outcomes:
+            try:
+                settled = await verb(outcomes)
+            except UnavailableError as exc:
+                if exc.sqlstate[:2] in {"22", "54"}:  # bad data, or beyond a limit
+                    await self._tell_singly(verb, outcomes, exc)
+                    return
+                pause = next(pauses)
+                log.warning("outcomes not told, trying again in %.1f s: %s", pause, exc)
+                await asyncio.sleep(pause)
+            else:
+                _note_stale(outcomes, settled)
+                return
+
+    async def _tell_singly(
+        self,
+        verb: Callable[[Sequence[T]], Awaitable[set[int]]],
+        outcomes: Sequence[T],
+        refusal: UnavailableError,
+    ) -> None:
+        if len(outcomes) > 1:
+            for outcome in outcomes:
+                await self._tell(verb, [outcome])
+            return
+        outcome = outcomes[0]
+        log.warning(
+            "the database refused an outcome", extra={"fields": {"action": outcome.action_id}}
+        )
+        if isinstance(outcome, Done):
+            error = ActionError(
+                f"the handler's result cannot be kept: {refusal}",
+                type="ResultNotJson",
+                non_retryable=True,
+            )
+            failed = Failed(outcome.action_id, outcome.token, error_text(error))
+            await self._tell(self._database.fail_actions, [failed])
+
+
+def _note_stale(outcomes: Sequence[Outcome], settled: set[int]) -> None:
+    for outcome in outcomes:
+        if outcome.action_id not in settled:
+            log.warning(
+                "outcome came too late: the claim was no longer this worker's",
+                extra={"fields": {"action": outcome.action_id, "outcome": type(outcome).__name__}},
+            )

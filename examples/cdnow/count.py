@@ -14,13 +14,21 @@ from pathlib import Path
 
 DATA = Path(__file__).with_name("cdnow_sample.txt")
 
-WEEK = timedelta(days=7)
-MONTH = timedelta(days=30)
 HALF_A_YEAR = timedelta(days=180)
 
-RULES = (
-    "welcome", "third purchase", "spent 100", "spent 500", "thank you", "big basket", "back again",
-)  # fmt: skip
+ONCE = timedelta.max
+ALWAYS = timedelta(0)
+#: How long a rule that fired for a customer does not fire for them again.
+PERIODS = {
+    "welcome": ONCE,
+    "third purchase": ONCE,
+    "spent 100": ONCE,
+    "spent 500": ONCE,
+    "thank you": timedelta(days=7),
+    "big basket": timedelta(days=30),
+    "back again": ALWAYS,
+}
+VERDICTS = ("fired", "suppressed", "condition_false")
 
 
 class Customer:
@@ -34,53 +42,50 @@ class Customer:
         self.last_fired: dict[str, date] = {}
 
 
-def buy(customer: Customer, day: date, amount: Decimal) -> list[tuple[str, timedelta | None]]:
-    """Book one purchase.
-
-    Returns the rules whose source and condition it satisfies, each with the period of its limit:
-    None for no limit, timedelta.max for once.
-    """
+def buy(customer: Customer, day: date, amount: Decimal) -> list[tuple[str, str]]:
+    """Book one purchase; returns what became of each rule that asks for the change, and which."""
     purchases = customer.purchases + 1
     total = customer.total + amount
-    absence = day - customer.last_purchase if customer.last_purchase else timedelta(0)
-    wanted = {
-        "welcome": (purchases == 1, timedelta.max),
-        "third purchase": (purchases == 3, timedelta.max),  # noqa: PLR2004
-        "spent 100": (customer.total < 100 <= total, timedelta.max),  # noqa: PLR2004
-        "spent 500": (customer.total < 500 <= total, timedelta.max),  # noqa: PLR2004
-        "thank you": (True, WEEK),
-        "big basket": (amount >= 50, MONTH),  # noqa: PLR2004
-        "back again": (absence > HALF_A_YEAR, None),
+    before = customer.last_purchase
+    asked_and_true = {
+        "welcome": (purchases == 1, True),
+        "third purchase": (purchases == 3, True),  # noqa: PLR2004
+        "spent 100": (customer.total < 100 <= total, True),  # noqa: PLR2004
+        "spent 500": (customer.total < 500 <= total, True),  # noqa: PLR2004
+        "thank you": (True, True),
+        "big basket": (True, amount >= 50),  # noqa: PLR2004
+        "back again": (day != before, before is not None and day - before > HALF_A_YEAR),
     }
     customer.purchases, customer.total, customer.last_purchase = purchases, total, day
-    return [(rule, period) for rule, (is_wanted, period) in wanted.items() if is_wanted]
+    return [
+        (rule, limited(customer, rule, day) if is_true else "condition_false")
+        for rule, (is_asked, is_true) in asked_and_true.items()
+        if is_asked
+    ]
 
 
-def allowed(customer: Customer, rule: str, day: date, period: timedelta | None) -> bool:
-    """Whether the rule's limit lets it fire; remembers the day if so."""
-    last = customer.last_fired.get(rule)
-    if period is not None and last is not None and day - last < period:
-        return False
+def limited(customer: Customer, rule: str, day: date) -> str:
+    """Say whether the rule's limit lets it fire on that day, and remember the day if so."""
+    period, last = PERIODS[rule], customer.last_fired.get(rule)
+    if last is not None and day - last < period:
+        return "suppressed"
     customer.last_fired[rule] = day
-    return True
+    return "fired"
 
 
 def expected(path: Path = DATA, customers: int | None = None) -> dict[str, dict[str, int]]:
-    """Count firings and suppressions per rule, in time order.
+    """Count per rule how often it fired, was suppressed, or found its condition false.
 
     customers: only the first so many customers of the file; None for all.
     """
     lines = [line.split() for line in path.read_text().splitlines() if line.strip()]
     known = {name: Customer() for name in sorted({line[1] for line in lines})[:customers]}
-    counts = {rule: Counter(fired=0, suppressed=0) for rule in RULES}
+    counts = {rule: Counter(dict.fromkeys(VERDICTS, 0)) for rule in PERIODS}
     for _, name, day, _, amount in sorted(lines, key=lambda line: line[2]):
-        if name not in known:
-            continue
-        customer = known[name]
-        on = datetime.strptime(day, "%Y%m%d").date()  # noqa: DTZ007 - a day of the calendar
-        for rule, period in buy(customer, on, Decimal(amount)):
-            fires = allowed(customer, rule, on, period)
-            counts[rule]["fired" if fires else "suppressed"] += 1
+        if name in known:
+            on = datetime.strptime(day, "%Y%m%d").date()  # noqa: DTZ007 - a day of the calendar
+            for rule, verdict in buy(known[name], on, Decimal(amount)):
+                counts[rule][verdict] += 1
     return {rule: dict(count) for rule, count in counts.items()}
 
 
@@ -88,9 +93,9 @@ def main() -> None:
     """Print the counts."""
     parser = argparse.ArgumentParser(description="What the rules of rules.sql must do.")
     parser.add_argument("--customers", type=int, help="only the first so many customers")
-    print(f"{'rule':<16}{'fired':>8}{'suppressed':>12}")
+    print(f"{'rule':<16}", *(f"{verdict:>16}" for verdict in VERDICTS))
     for rule, count in expected(customers=parser.parse_args().customers).items():
-        print(f"{rule:<16}{count['fired']:>8,}{count['suppressed']:>12,}")
+        print(f"{rule:<16}", *(f"{count[verdict]:>16,}" for verdict in VERDICTS))
 
 
 if __name__ == "__main__":

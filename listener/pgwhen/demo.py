@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from . import sources
-from .deploy import DeployError, deploy
-from .embedded import EmbeddedError, Server, only_user, without_libpq
+from .deploy import deploy
+from .embedded import Server, only_user, without_libpq
+from .errors import PgwhenError
 
 if TYPE_CHECKING:
     import argparse
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 EXAMPLE = sources.ROOT / "examples" / "cdnow"
+VERDICTS = ("fired", "suppressed", "condition_false")
+
 DIRECTORY = Path(tempfile.gettempdir()) / f"pgwhen-demo-{os.getuid()}"
 
 #: Seconds without any progress after which the demo gives up.
@@ -45,12 +48,24 @@ select
     (select count(*) from _pgwhen.outbox),
     (select count(*) from pgwhen.scheduled_action where status in ('pending', 'processing'))
 """
-TALLY = """
-select r.name, r.frequency, l.status, count(l.status)
+TALLIES = """
+select
+    r.name, r.frequency, c.condition_false,
+    coalesce(
+        (
+            select jsonb_object_agg(l.status, l.n)
+            from (
+                select l.status, count(*) as n
+                from pgwhen.trigger_log as l
+                where l.trigger_rule_id = r.id
+                group by l.status
+            ) as l
+        ),
+        '{}'
+    )
 from pgwhen.trigger_rule as r
-left join pgwhen.trigger_log as l on l.trigger_rule_id = r.id
-group by r.id, r.name, r.frequency, l.status
-order by r.id, l.status
+inner join pgwhen.rule_counts as c on c.rule_id = r.id
+order by r.id
 """
 MEMBERS = """
 select count(*)
@@ -82,26 +97,34 @@ and in other terminals, after
 """
 
 
-class DemoError(Exception):
-    """The demo cannot go on; the message says why."""
+class DemoError(PgwhenError):
+    """The demo cannot go on."""
 
 
 @dataclass
 class Tally:
-    """What one rule did, by status of its rows in trigger_log."""
+    """What one rule did."""
 
     frequency: str
-    outcomes: dict[str, int] = field(default_factory=dict)
+    condition_false: int
+    #: Rows of trigger_log by their status.
+    statuses: dict[str, int]
 
     @property
     def suppressed(self) -> int:
         """Events that the rule's frequency held back."""
-        return self.outcomes.get("suppressed", 0)
+        return self.statuses.get("suppressed", 0)
 
     @property
     def fired(self) -> int:
         """Actions, however they ended."""
-        return sum(self.outcomes.values()) - self.suppressed
+        return sum(self.statuses.values()) - self.suppressed
+
+    @property
+    def outcomes(self) -> str:
+        """How the actions ended."""
+        ended = {status: n for status, n in self.statuses.items() if status != "suppressed"}
+        return ", ".join(f"{n:,} {status}" for status, n in ended.items()) or "none"
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -132,17 +155,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def command(args: argparse.Namespace) -> int:
-    """Run `pgwhen demo` and return its exit status: 1 where the counts differ, or it failed."""
+    """Run `pgwhen demo` and return its exit status, 1 where the counts differ.
+
+    Raises PgwhenError where it does not come to counts.
+    """
     server = Server(args.dir)
     try:
         with only_user(server.directory), interruptible(), away_from_other_servers():
             return reopen(server) if args.open else run(server, args.customers)
-    except (DemoError, DeployError, EmbeddedError, psycopg.Error) as exc:
-        sys.stderr.write(f"pgwhen demo: {exc}\n")
-        return 1
-    except KeyboardInterrupt:
-        sys.stderr.write("\ninterrupted\n")
-        return 130
+    except psycopg.Error as exc:
+        raise DemoError(str(exc)) from exc
 
 
 def run(server: Server, customers: int | None = None) -> int:
@@ -169,7 +191,9 @@ def run(server: Server, customers: int | None = None) -> int:
 def reopen(server: Server) -> int:
     """Serve what the last demo left until Ctrl-C."""
     if server.major is None:
-        raise DemoError(f"there is no demo in {server.directory} yet; run it once without --open")
+        raise DemoError(
+            f"there is no demo in {server.directory} yet", hint="Run it once without --open."
+        )
     with started(server), listening(server) as listener, connected(server) as conn:
         say(what_next(server, conn, is_open=True))
         while True:
@@ -316,39 +340,34 @@ def scalar(conn: psycopg.Connection, query: str) -> int:
 
 
 def tallies(conn: psycopg.Connection) -> dict[str, Tally]:
-    """Sum up trigger_log by rule."""
-    found: dict[str, Tally] = {}
-    for rule, frequency, status, count in conn.execute(TALLY):
-        tally = found.setdefault(rule, Tally(frequency))
-        if status is not None:
-            tally.outcomes[status] = count
-    return found
+    """Sum up what each rule did, by the name of the rule."""
+    return {
+        rule: Tally(frequency, int(condition_false), statuses)
+        for rule, frequency, condition_false, statuses in conn.execute(TALLIES)
+    }
 
 
 def compare(found: dict[str, Tally], members: int, wanted: dict[str, dict[str, int]]) -> int:
     """Print what pgwhen did beside what the file says; returns the number of differences."""
     differences = 0
-    say(f"{'':<33}{'pgwhen':>17}   {'the file':>17}")
-    columns = f"{'fired':>6} suppressed   " * 2
-    say(f"{'rule':<16}{'frequency':<17}{columns}outcomes")
+    pairs = "".join(f"{verdict.replace('_', ' '):>17}" for verdict in VERDICTS)
+    say(f"{'':<30}{pairs}\n{'rule':<15}{'frequency':<15}{'   pgwhen    file' * 3}  outcomes")
     for rule in dict.fromkeys([*wanted, *found]):
-        tally, want = found.get(rule, Tally("")), wanted.get(rule, {"fired": 0, "suppressed": 0})
-        is_right = (tally.fired, tally.suppressed) == (want["fired"], want["suppressed"])
-        differences += not is_right
-        outcomes = ", ".join(
-            f"{count:,} {status}"
-            for status, count in tally.outcomes.items()
-            if status != "suppressed"
-        )
+        tally = found.get(rule, Tally("missing", 0, {}))
+        counts = [
+            (getattr(tally, verdict), wanted.get(rule, {}).get(verdict, 0)) for verdict in VERDICTS
+        ]
+        wrong = sum(ours != theirs for ours, theirs in counts)
+        differences += wrong
+        numbers = "".join(f"{ours:>9,}{theirs:>8,}" for ours, theirs in counts)
         say(
-            f"{rule:<16}{tally.frequency:<17}{tally.fired:>6,} {tally.suppressed:>10,}"
-            f"   {want['fired']:>6,} {want['suppressed']:>10,}   {outcomes}"
-            f"{'' if is_right else '   DIFFERENT'}"
+            f"{rule:<15}{tally.frequency:<15}{numbers}  "
+            f"{'DIFFERENT: ' if wrong else ''}{tally.outcomes}"
         )
     loyal = wanted["third purchase"]["fired"]
-    say(f"audience loyal: {members:,} members; the file says {loyal:,}")
+    say(f"\nmembers of the audience loyal: pgwhen {members:,}, file {loyal:,}")
     differences += members != loyal
-    say("\nall counts agree" if not differences else f"\n{differences} counts differ")
+    say(f"{differences} counts differ" if differences else "all counts agree")
     return differences
 
 
@@ -377,7 +396,7 @@ class Progress:
     def summary(self) -> str:
         """Say how long it took."""
         seconds = time.monotonic() - self._begun
-        events = scalar(self._conn, "select count(*) from _pgwhen.processed_event")
+        events = scalar(self._conn, "select count(*) from pgwhen.event")
         return (
             f"\n{self._purchases:,} purchases made {events:,} events; all was processed in "
             f"{seconds:.1f} s ({events / seconds:,.0f} events/s)\n"
@@ -403,8 +422,8 @@ def what_next(server: Server, conn: psycopg.Connection, *, is_open: bool = False
     row = conn.execute(MOST_SUPPRESSED).fetchone()
     assert row is not None, "every sample has a suppressed event"
     rule, user_id = row
-    pgwhen = "pgwhen" if shutil.which("pgwhen") else f"{shlex.quote(sys.executable)} -m pgwhen"
-    psql = shutil.which("psql") or shlex.quote(str(server.installation.bin / "psql"))
+    pgwhen = callable_as("pgwhen", Path(sys.executable).parent)
+    psql = callable_as("psql", server.installation.bin)
     variables = " ".join(f"{name}={shlex.quote(to)}" for name, to in server.environment.items())
     if is_open:
         head = f"A server and a listener run in {server.directory}; Ctrl-C ends them."
@@ -414,6 +433,11 @@ def what_next(server: Server, conn: psycopg.Connection, *, is_open: bool = False
     return TO_TRY.format(
         head=head, variables=variables, pgwhen=pgwhen, psql=psql, rule=rule, user_id=user_id
     )
+
+
+def callable_as(program: str, place: Path) -> str:
+    """Return how to call a program that is on the PATH, or else in a place."""
+    return program if shutil.which(program) else shlex.quote(os.path.relpath(place / program))
 
 
 def say(text: str) -> None:

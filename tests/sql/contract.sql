@@ -54,7 +54,10 @@ from pg_proc as p
 cross join unnest(p.proargnames) as a (name)
 where
     p.pronamespace = 'pgwhen'::regnamespace
-    and a.name in (select k.word from pg_get_keywords() as k where k.catcode in ('R', 'T'));
+    and a.name in (
+        select k.word from pg_get_keywords() as k
+        where k.catcode in ('R', 'T')
+    );
 
 create view pg_temp.unnamed as
 select p.oid::regprocedure::text as offender
@@ -87,7 +90,8 @@ where
     c.relnamespace = 'pgwhen'::regnamespace
     and c.relkind in ('r', 'p')
     and not exists (
-        select from pg_constraint as k where k.conrelid = c.oid and k.contype = 'p'
+        select from pg_constraint as k
+        where k.conrelid = c.oid and k.contype = 'p'
     );
 
 -- A trigger function is checked for each table that it serves, with all the transition tables that
@@ -104,19 +108,20 @@ from (
         max(t.tgnewtable) as tgnewtable
     from pg_proc as p
     inner join pg_language as l on p.prolang = l.oid
-    left join pg_trigger as t on p.oid = t.tgfoid
+    left outer join pg_trigger as t on p.oid = t.tgfoid
     where p.pronamespace in (select pg_temp.ours()) and l.lanname = 'plpgsql'
     group by p.oid, t.tgrelid
 ) as f
-cross join plpgsql_check_function_tb(
-    funcoid => f.oid,
-    relid => coalesce(f.tgrelid, 0),
-    oldtable => f.tgoldtable,
-    newtable => f.tgnewtable,
-    fatal_errors => false,
-    extra_warnings => false,
-    performance_warnings => false
-) as e
+cross join
+    plpgsql_check_function_tb(
+        funcoid => f.oid,
+        relid => coalesce(f.tgrelid, 0),
+        oldtable => f.tgoldtable,
+        newtable => f.tgnewtable,
+        fatal_errors => false,
+        extra_warnings => false,
+        performance_warnings => false
+    ) as e
 where not (e.level = 'warning' and e.sqlstate = '42804');
 
 create view pg_temp.idle_trigger_function as
@@ -125,7 +130,10 @@ from pg_proc as p
 where
     p.pronamespace in (select pg_temp.ours())
     and p.prorettype = 'trigger'::regtype
-    and not exists (select from pg_trigger as t where t.tgfoid = p.oid);
+    and not exists (
+        select from pg_trigger as t
+        where t.tgfoid = p.oid
+    );
 
 -- The product -------------------------------------------------------------------------------
 
@@ -154,7 +162,29 @@ select bag_eq(
     $$,
     $$
     values
-        ('emit()')
+        ('announce_worker(worker, action_types)'),
+        ('claim_actions(worker, batch_size, action_types)'),
+        ('complete_actions(worker, ids, tokens, results)'),
+        ('emit(event_type, user_id, data, key, line_oa_id, at)'),
+        ('event_time(at)'),
+        ('explain(rule, user_id, event_id, line_oa_id)'),
+        ('fail_actions(worker, ids, tokens, errors)'),
+        ('maintain(batch_size)'),
+        ('matches(condition, facts, as_of, audiences)'),
+        ('mute(muted)'),
+        ('process_events(worker, action_types, batch_size, claim_limit, suspect)'),
+        ('recover_stale_actions(batch_size)'),
+        ('register_action(name, config_schema, options)'),
+        ('register_sql_action(name, fn, batch, config_schema)'),
+        ('release_actions(worker, ids, tokens)'),
+        ('run_ticks(max_seconds)'),
+        ('status()'),
+        ('tail(after_id, max_rows)'),
+        ('tick(batch_size)'),
+        ('try_sleep()'),
+        ('validate_rule(rule)'),
+        ('version()'),
+        ('wake_up()')
     $$,
     'people call these functions by these names'
 );
@@ -203,5 +233,5 @@ select pg_temp.finds('keyless', 'pgwhen.c_keyless');
 select pg_temp.finds('wrong', '_pgwhen.c_wrong() line 1: %nothing%');
 select pg_temp.finds('idle_trigger_function', '_pgwhen.c_idle()');
 
-select * from finish();
+select finish();
 rollback;

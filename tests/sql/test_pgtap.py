@@ -85,3 +85,15 @@ def test_file(file: str, tap_database: Database) -> None:
 def test_reader(stream: str, *, good: bool) -> None:
     """A stream is good only with a plan that was kept and no failure."""
     assert Tap.read(stream).good is good
+
+
+def test_every_public_function_has_a_test(template: Database) -> None:
+    """No function of schema pgwhen is missing from the pgTAP files."""
+    texts = [(HERE / file).read_text() for file in FILES if file != "contract.sql"]
+    with psycopg.connect(template.conninfo) as conn:
+        names = conn.execute(
+            "select distinct proname from pg_proc where pronamespace = 'pgwhen'::regnamespace"
+        ).fetchall()
+
+    untested = [n for (n,) in names if not any(f"pgwhen.{n}(" in text for text in texts)]
+    assert untested == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -10,8 +9,10 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+import pgwhen
 from pgwhen import deploy as deployer
 from pgwhen import sources
+from pgwhen.cli import main
 from pgwhen.deploy import DeployError, deploy
 from tests.support import Database, dump, psql, wait_blocked, wait_until, without_times
 
@@ -107,7 +108,7 @@ def test_refuses_a_changed_migration(db: Database, tree: Path) -> None:
 
     assert (error.code, str(error)) == (
         "PW904",
-        f"migration {file.stem} has changed since it was applied here",
+        f"PW904: migration {file.stem} has changed since it was applied here",
     )
     assert error.hint is not None
     assert "new migration" in error.hint
@@ -174,7 +175,7 @@ def test_failing_file_is_named_and_rolled_back(db: Database, tree: Path, migrati
     error = refused(db)
 
     assert error.code == "PW907"
-    assert str(error).startswith(f"sql/{sources.manifest()[0]}, line {line}: 42703 ")
+    assert str(error).startswith(f"PW907: sql/{sources.manifest()[0]}, line {line}: 42703 ")
     assert migration.exists()
 
 
@@ -253,15 +254,20 @@ def test_dry_run_leaves_out_what_is_applied(db: Database, migration: Path) -> No
 
 def test_command(empty_db: Database, capsys: pytest.CaptureFixture[str]) -> None:
     """The command deploys, says so, and exits with 0; a refusal exits with 1 and a hint."""
-    parser = argparse.ArgumentParser()
-    deployer.add_parser(parser.add_subparsers())
-    args = parser.parse_args(["deploy", "--dsn", empty_db.conninfo])
+    command = ["deploy", "--dsn", empty_db.conninfo]
 
-    assert args.func(args) == 0
+    assert main(command) == 0
     assert "applied 0001_baseline\n" in capsys.readouterr().out
 
     with psycopg.connect(empty_db.conninfo) as conn:
         conn.execute("update _pgwhen.migration set digest = ''")
-    assert args.func(args) == 1
-    assert "PW904" in (err := capsys.readouterr().err)
-    assert "\nhint: " in err
+    assert main(command) == 1
+    assert capsys.readouterr().err.startswith("pgwhen: PW904: migration 0001_baseline has changed")
+
+    assert main(["deploy", "--dsn", "host=/nowhere"]) == 1
+    assert "hint: Name a server" in capsys.readouterr().err
+
+
+def test_version_is_one(db: Database) -> None:
+    """The database, the package and the files that `make dist` names say the same."""
+    assert db.connect().execute("select pgwhen.version()").fetchone() == (pgwhen.__version__,)

@@ -75,10 +75,7 @@ def start(server: Server) -> None:
     try:
         deploy(conninfo)
     except DeployError as exc:
-        sys.exit(
-            f"{exc}\n"
-            "`make clean` removes this private cluster, `make db` makes a new one."
-        )
+        sys.exit(f"{exc}\n`make clean` removes this private cluster, `make db` makes a new one.")
     print(f"a server is running; connect with: env $(cat {ENV.relative_to(ROOT)}) psql")
 
 

@@ -86,6 +86,14 @@ where c.contype = 'f' and c.conparentid = 0
 order by r.relname collate "C", c.conname collate "C"
 """
 
+CAST = re.compile(r"(['\])]|NULL)::(?:timestamp with time zone|[a-z0-9_]+)(?:\[\])?")
+TERSE = {
+    "timestamp with time zone": "timestamptz",
+    " DEFAULT NULL": " default null",
+    " DEFAULT ": " default ",
+    "SETOF ": "setof ",
+}
+
 REFERENCE_HEAD = """\
 # Reference
 
@@ -181,10 +189,10 @@ def created(files: list[str]) -> list[tuple[str, str]]:
 
 def routine_entry(routine: Any) -> str:
     """Return the entry of one function or procedure."""
-    arguments = routine.arguments
+    arguments = terse(routine.arguments)
     if "," in arguments:
         arguments = "\n    " + re.sub(r", (?=[a-z_]+ )", ",\n    ", arguments) + "\n"
-    returns = f" returns {routine.result}" if routine.kind == "function" else ""
+    returns = f" returns {terse(routine.result)}" if routine.kind == "function" else ""
     return (
         f"### {routine.name}\n\n"
         f"```sql\n{routine.kind} pgwhen.{routine.name}({arguments}){returns}\n```\n\n"
@@ -196,7 +204,7 @@ def view_entry(catalog: Catalog, view: Any) -> str:
     """Return the entry of one view."""
     columns = catalog.execute(COLUMNS, [view.oid]).fetchall()
     head = ["column", "type", "meaning"]
-    rows = [[f"`{c.name}`", c.type, c.comment or ""] for c in columns]
+    rows = [[f"`{c.name}`", terse(c.type), c.comment or ""] for c in columns]
     return f"### {view.relname}\n\nA view. {prose(view.comment)}\n\n{table(head, rows)}\n"
 
 
@@ -235,7 +243,7 @@ def diagram(catalog: Catalog, tables: list[Any]) -> str:
     for relation in tables:
         lines.append(f"    {relation.relname} {{")
         for column in catalog.execute(COLUMNS, [relation.oid]):
-            kind = re.sub(r"[^a-z0-9_]+", "_", column.type).strip("_")
+            kind = terse(column.type).replace("[]", "_array")
             lines.append(f"        {kind} {column.name}")
         lines.append("    }")
     return "\n".join([*lines, "```", ""])
@@ -244,12 +252,20 @@ def diagram(catalog: Catalog, tables: list[Any]) -> str:
 def table_entry(catalog: Catalog, relation: Any) -> str:
     """Return the entry of one table: comment, columns, constraints and indexes."""
     rows = [
-        [f"`{c.name}`", c.type, "" if c.required else "null", code(c.default), c.comment or ""]
+        [
+            f"`{c.name}`",
+            terse(c.type),
+            "" if c.required else "null",
+            f"`{terse(c.default)}`" if c.default else "",
+            c.comment or "",
+        ]
         for c in catalog.execute(COLUMNS, [relation.oid])
     ]
-    rules = [f"- `{c.name}` {c.definition}" for c in catalog.execute(CONSTRAINTS, [relation.oid])]
+    rules = [
+        f"- `{c.name}` {terse(c.definition)}" for c in catalog.execute(CONSTRAINTS, [relation.oid])
+    ]
     rules += [
-        f"- `{i.name}` {'unique ' if i.indisunique else ''}index {i.definition}"
+        f"- `{i.name}` {'unique ' if i.indisunique else ''}index {terse(i.definition)}"
         for i in catalog.execute(INDEXES, [relation.oid])
     ]
     parts = [
@@ -264,15 +280,19 @@ def table_entry(catalog: Catalog, relation: Any) -> str:
 def type_entry(catalog: Catalog, relation: Any) -> str:
     """Return the entry of one composite type."""
     rows = [
-        [f"`{c.name}`", c.type, c.comment or ""] for c in catalog.execute(COLUMNS, [relation.oid])
+        [f"`{c.name}`", terse(c.type), c.comment or ""]
+        for c in catalog.execute(COLUMNS, [relation.oid])
     ]
     parts = [f"### {relation.name}", relation.comment, table(["field", "type", "meaning"], rows)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def code(text: str | None) -> str:
-    """Return *text* as code, or nothing."""
-    return f"`{text}`" if text else ""
+def terse(text: str) -> str:
+    """Return what the catalog prints as a person would have written it."""
+    text = CAST.sub(r"\1", text)
+    for long, short in TERSE.items():
+        text = text.replace(long, short)
+    return text
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:

@@ -46,6 +46,10 @@ db: $(READY) ## Start a private cluster under .pg/, deployed; its PG* lines go t
 db-stop: $(READY) ## Stop the private cluster; its data stays
 	@$(BIN)/python scripts/cluster.py stop
 
+.PHONY: db-drop
+db-drop: $(READY) ## Remove the private cluster with its data
+	@$(BIN)/python scripts/cluster.py drop
+
 .PHONY: deploy
 deploy: $(READY) ## Deploy to the database that the PG* variables name
 	$(BIN)/pgwhen deploy
@@ -82,7 +86,7 @@ example: db ## Run an example and check its totals: make example NAME=cdnow
 
 .PHONY: clean
 clean: ## Remove what was built, the private cluster included
-	@[ ! -x $(BIN)/python ] || $(BIN)/python scripts/cluster.py remove
+	@[ ! -x $(BIN)/python ] || $(BIN)/python scripts/cluster.py drop
 	rm -rf $(VENV) dist .*_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 

@@ -1,4 +1,4 @@
-"""The private cluster of this checkout: `make db`, `make db-stop`, and its end in `make clean`.
+"""The private cluster of this checkout: `make db`, `make db-stop`, `make db-drop`.
 
 Its data, socket and log are below `.pg/`; where root works in a place that the server's user cannot
 reach, below /var/tmp instead. `.pg/env` says how to connect. Whatever else runs on the machine is
@@ -45,18 +45,18 @@ SETTINGS = {
 
 
 def main() -> int | str:
-    """Start, stop or remove the cluster, as the one argument says."""
+    """Start, stop or drop the cluster, as the one argument says."""
     match sys.argv[1:]:
         case ["start"]:
             start(Server(directory(), installation()))
         case ["stop"]:
             stop()
-        case ["remove"]:
+        case ["drop"]:
             stop()
             shutil.rmtree(directory(), ignore_errors=True)
             shutil.rmtree(ENV.parent, ignore_errors=True)
         case _:
-            return "start, stop or remove?"
+            return "start, stop or drop?"
     return 0
 
 
@@ -75,7 +75,7 @@ def start(server: Server) -> None:
     try:
         deploy(conninfo)
     except DeployError as exc:
-        sys.exit(f"{exc}\n`make clean` removes this private cluster, `make db` makes a new one.")
+        sys.exit(f"{exc}\nThe private cluster can be made anew: make db-drop db")
     print(f"a server is running; connect with: env $(cat {ENV.relative_to(ROOT)}) psql")
 
 

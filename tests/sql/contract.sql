@@ -108,7 +108,7 @@ from (
         max(t.tgnewtable) as tgnewtable
     from pg_proc as p
     inner join pg_language as l on p.prolang = l.oid
-    left outer join pg_trigger as t on p.oid = t.tgfoid
+    left join pg_trigger as t on p.oid = t.tgfoid
     where p.pronamespace in (select pg_temp.ours()) and l.lanname = 'plpgsql'
     group by p.oid, t.tgrelid
 ) as f

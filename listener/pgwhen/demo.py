@@ -160,11 +160,8 @@ def command(args: argparse.Namespace) -> int:
     Raises PgwhenError where it does not come to counts.
     """
     server = Server(args.dir)
-    try:
-        with only_user(server.directory), interruptible(), away_from_other_servers():
-            return reopen(server) if args.open else run(server, args.customers)
-    except psycopg.Error as exc:
-        raise DemoError(str(exc)) from exc
+    with only_user(server.directory), interruptible(), away_from_other_servers():
+        return reopen(server) if args.open else run(server, args.customers)
 
 
 def run(server: Server, customers: int | None = None) -> int:

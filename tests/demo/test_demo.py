@@ -87,7 +87,10 @@ def test_delivers_every_message(directory: Path) -> None:
 
 def test_refuses_to_open_what_never_ran(directory: Path) -> None:
     done = subprocess.run(
-        [*command(directory.with_name("none")), "--open"], capture_output=True, text=True, check=False
+        [*command(directory.with_name("none")), "--open"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 1
     assert "there is no demo in" in done.stderr

@@ -478,12 +478,32 @@ create type _pgwhen.compiled as (
     needs jsonb
 );
 
--- One rule asked about one event, and what became of it.
+-- One rule asked about one event, and what became of it: of the event what an action may need
+-- (not the facts, which only the judge reads), of the rule what comes after the judge.
 create type _pgwhen.firing as (
-    event _pgwhen.outbox,
-    rule _pgwhen.rule,
-    verdict text,
-    reason text
+    event_id bigint,
+    uuid uuid,
+    line_oa_id text,
+    user_id text,
+    type text,
+    key text,
+    old jsonb,
+    new jsonb,
+    data jsonb,
+    at timestamptz,
+    chain bigint[],
+    trigger_rule_id bigint,
+    organization_id text,
+    frequency text,
+    period interval,
+    calendar text,
+    action_type text,
+    action_config jsonb,
+    delay jsonb,
+    log_all boolean,
+    workflow_id bigint,
+    workflow_node_path text[],
+    verdict text
 );
 
 create type _pgwhen.batch as (

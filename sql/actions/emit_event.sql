@@ -3,8 +3,7 @@
 create or replace function _pgwhen.emit_event(
     line_oa_id text[],
     user_id text[],
-    config jsonb[],
-    ctx jsonb[]
+    config jsonb[]
 )
 returns jsonb[]
 language sql

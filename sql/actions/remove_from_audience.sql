@@ -4,8 +4,7 @@
 create or replace function _pgwhen.remove_from_audience(
     line_oa_id text[],
     user_id text[],
-    config jsonb[],
-    ctx jsonb[]
+    config jsonb[]
 )
 returns jsonb[]
 language plpgsql

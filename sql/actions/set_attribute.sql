@@ -5,8 +5,7 @@
 create or replace function _pgwhen.set_attribute(
     line_oa_id text[],
     user_id text[],
-    config jsonb[],
-    ctx jsonb[]
+    config jsonb[]
 )
 returns jsonb[]
 language plpgsql

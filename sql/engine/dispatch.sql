@@ -26,16 +26,16 @@ declare
     );
 begin
     foreach v_type in array array(
-        select distinct (f.rule).action_type
+        select distinct f.action_type
         from unnest(dispatch.firings) as f
-        where (f.rule).delay is null and (f.rule).action_type = any(v_now_types)
+        where f.delay is null and f.action_type = any(v_now_types)
         order by 1
     )
     loop
         perform _pgwhen.settle(_pgwhen.do_now(v_type, array(
             select f
             from unnest(dispatch.firings) as f
-            where (f.rule).delay is null and (f.rule).action_type = v_type
+            where f.delay is null and f.action_type = v_type
         )));
     end loop;
 
@@ -43,7 +43,7 @@ begin
         array(
             select f
             from unnest(dispatch.firings) as f
-            where (f.rule).delay is not null or (f.rule).action_type <> all(v_now_types)
+            where f.delay is not null or f.action_type <> all(v_now_types)
         ),
         dispatch.worker,
         dispatch.action_types,
@@ -63,36 +63,26 @@ as $$
 declare
     v_results jsonb[];
 begin
-    perform _pgwhen.say('cause', _pgwhen.cause_of(do_now.firings));
     v_results := _pgwhen.call_builtin(
         do_now.action_type,
-        array(select (f.event).line_oa_id from unnest(do_now.firings) as f),
-        array(select (f.event).user_id from unnest(do_now.firings) as f),
-        array(select (f.rule).action_config from unnest(do_now.firings) as f),
-        array(
-            select _pgwhen.action_context(
-                null, 1, (f.rule).trigger_rule_id,
-                _pgwhen.frozen_event(f.event),
-                _pgwhen.action_key(
-                    (f.event).uuid, (f.event).line_oa_id, (f.event).user_id,
-                    (f.rule).trigger_rule_id
-                )
-            )
-            from unnest(do_now.firings) as f
-        )
+        array(select f.line_oa_id from unnest(do_now.firings) as f),
+        array(select f.user_id from unnest(do_now.firings) as f),
+        array(select f.action_config from unnest(do_now.firings) as f),
+        case when _pgwhen.writes_events(do_now.action_type)
+            then _pgwhen.cause_of(do_now.firings) end
     );
-    perform _pgwhen.say('cause', null);
 
     return array(
         select _pgwhen.ending_of(
-            r.event, r.rule,
+            r.firing,
             case when r.result ? 'error' then 'failed' else 'success' end,
             r.result ->> 'error',
             (r.result ->> 'audienceId')::bigint
         )
-        from rows from (
-            unnest(do_now.firings), unnest(v_results)
-        ) as r (event, rule, verdict, reason, result)
+        from (
+            select do_now.firings[i.n] as firing, v_results[i.n] as result
+            from generate_subscripts(v_results, 1) as i (n)
+        ) as r
     );
 end;
 $$;
@@ -111,10 +101,10 @@ select pg_catalog.jsonb_build_object(
 )
 from (
     select
-        (f.event).line_oa_id || ' ' || (f.event).user_id as who,
-        (f.event).chain as chain,
-        (f.event).at as at,
-        pg_catalog.array_agg((f.rule).trigger_rule_id) as rules
+        f.line_oa_id || ' ' || f.user_id as who,
+        f.chain as chain,
+        f.at as at,
+        pg_catalog.array_agg(f.trigger_rule_id) as rules
     from unnest(cause_of.firings) as f
     group by 1, 2, 3
 ) as u;
@@ -146,13 +136,11 @@ begin
 
     with planned as materialized (
         select
-            f.event,
-            f.rule,
-            _pgwhen.due_at((f.rule).delay, v_now) as execute_at,
-            (f.rule).action_type = any(v_sql_types) as is_sql,
-            f.n
-        from
-            unnest(write_actions.firings) with ordinality as f (event, rule, verdict, reason, n)
+            f.*,
+            f as firing,
+            _pgwhen.due_at(f.delay, v_now) as execute_at,
+            f.action_type = any(v_sql_types) as is_sql
+        from unnest(write_actions.firings) as f
     ),
     placed as materialized (
         select
@@ -160,12 +148,12 @@ begin
             p.execute_at <= v_now
             and case when p.is_sql then not write_actions.queue
                 else
-                    (p.rule).action_type = any(write_actions.action_types)
+                    p.action_type = any(write_actions.action_types)
                     and count(*) filter (
                         where not p.is_sql
                         and p.execute_at <= v_now
-                        and (p.rule).action_type = any(write_actions.action_types)
-                    ) over (order by p.n) <= write_actions.room
+                        and p.action_type = any(write_actions.action_types)
+                    ) over (order by p.event_id, p.trigger_rule_id) <= write_actions.room
             end as claimed
         from planned as p
     ),
@@ -176,21 +164,21 @@ begin
             deadline, claim_token, worker, key, event, chain
         )
         select
-            (p.rule).trigger_rule_id, (p.event).line_oa_id, (p.rule).organization_id,
-            (p.event).user_id, (p.rule).action_type, (p.rule).action_config,
+            p.trigger_rule_id, p.line_oa_id, p.organization_id,
+            p.user_id, p.action_type, p.action_config,
             p.execute_at, case when p.claimed then 'processing' else 'pending' end, v_now, v_now,
-            (p.rule).workflow_id, (p.rule).workflow_node_path,
+            p.workflow_id, p.workflow_node_path,
             case when p.claimed then _pgwhen.attempt_deadline(v_now) end,
             case when p.claimed then gen_random_uuid() end,
             case when p.claimed then write_actions.worker end,
             _pgwhen.action_key(
-                (p.event).uuid, (p.event).line_oa_id, (p.event).user_id,
-                (p.rule).trigger_rule_id
+                p.uuid, p.line_oa_id, p.user_id,
+                p.trigger_rule_id
             ),
-            _pgwhen.frozen_event(p.event),
-            (p.event).chain || (p.rule).trigger_rule_id
+            _pgwhen.frozen_event(p.firing),
+            p.chain || p.trigger_rule_id
         from placed as p
-        order by p.n
+        order by p.event_id, p.trigger_rule_id
         returning a.*
     )
     select
@@ -239,18 +227,18 @@ select attempt_deadline.now
 $$;
 
 -- The event as it is kept with an action that it caused.
-create or replace function _pgwhen.frozen_event(event _pgwhen.outbox)
+create or replace function _pgwhen.frozen_event(firing _pgwhen.firing)
 returns jsonb
 language sql
 stable
 as $$
 select
     _pgwhen.event_json(
-        (frozen_event.event).type, (frozen_event.event).key, (frozen_event.event).old,
-        (frozen_event.event).new, (frozen_event.event).data, (frozen_event.event).at
+        (frozen_event.firing).type, (frozen_event.firing).key, (frozen_event.firing).old,
+        (frozen_event.firing).new, (frozen_event.firing).data, (frozen_event.firing).at
     )
     || pg_catalog.jsonb_build_object(
-        'id', (frozen_event.event).id, 'uuid', (frozen_event.event).uuid
+        'id', (frozen_event.firing).event_id, 'uuid', (frozen_event.firing).uuid
     );
 $$;
 

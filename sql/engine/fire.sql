@@ -116,24 +116,26 @@ declare
 begin
     perform _pgwhen.settle(array(
         select _pgwhen.ending_of(
-            f.event, f.rule, 'suppressed',
+            f, 'suppressed',
             case f.verdict
                 when 'loop' then 'loop: the rule is in its own chain, or the chain is too long'
                 when 'condition_false' then 'condition false'
-                else _pgwhen.suppression_reason(f.rule, (f.event).line_oa_id, (f.event).user_id)
+                else _pgwhen.suppression_reason(
+                    f.trigger_rule_id, f.frequency, f.period, f.calendar, f.line_oa_id, f.user_id
+                )
             end
         )
         from unnest(v_firings || carry_out.judged) as f
         where
             f.verdict in ('suppressed', 'loop')
-            or (f.verdict = 'condition_false' and (f.rule).log_all)
+            or (f.verdict = 'condition_false' and f.log_all)
     ));
 
     insert into _pgwhen.false_count (trigger_rule_id, counted_at, n)
-    select (f.rule).trigger_rule_id, _pgwhen.clock(), count(*)
+    select f.trigger_rule_id, _pgwhen.clock(), count(*)
     from unnest(carry_out.judged) as f
     where f.verdict = 'condition_false'
-    group by (f.rule).trigger_rule_id;
+    group by f.trigger_rule_id;
 
     return _pgwhen.dispatch(
         array(select f from unnest(v_firings) as f where f.verdict = 'fire'),
@@ -175,7 +177,9 @@ begin
             when others then
                 get stacked diagnostics v_why = message_text;
                 perform _pgwhen.settle(array[
-                    _pgwhen.ending_of(v_events[1], v_rule, 'failed', sqlstate || ': ' || v_why)
+                    _pgwhen.ending_of(
+                        _pgwhen.firing_of(v_events[1], v_rule), 'failed', sqlstate || ': ' || v_why
+                    )
                 ]);
         end;
     end loop;

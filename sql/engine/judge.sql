@@ -9,7 +9,11 @@ returns setof _pgwhen.firing
 language sql
 stable
 as $$
-select e.event, r::_pgwhen.rule, j.verdict, null
+select
+    (e.event).id, (e.event).uuid, (e.event).line_oa_id, (e.event).user_id, (e.event).type,
+    (e.event).key, (e.event).old, (e.event).new, (e.event).data, (e.event).at, (e.event).chain,
+    r.trigger_rule_id, r.organization_id, r.frequency, r.period, r.calendar, r.action_type,
+    r.action_config, r.delay, r.log_all, r.workflow_id, r.workflow_node_path, j.verdict
 from (
     select
         e.event,

@@ -14,16 +14,12 @@ volatile
 as $$
 with wanted as materialized (
     select
-        f.event,
-        f.rule,
-        f.verdict,
-        (f.rule).trigger_rule_id as rule_id,
-        (f.event).user_id,
+        f.*,
         case when f.verdict = 'fire' then
             _pgwhen.allowed_before(
-                (f.rule).frequency, (f.rule).period, (f.rule).calendar, (f.event).at,
-                case when (f.rule).calendar is not null
-                    then _pgwhen.zone((f.event).line_oa_id, (f.event).user_id) end
+                f.frequency, f.period, f.calendar, f.at,
+                case when f.calendar is not null
+                    then _pgwhen.zone(f.line_oa_id, f.user_id) end
             )
         end as allowed_before
     from unnest(reserve.firings) as f
@@ -31,10 +27,10 @@ with wanted as materialized (
 reserved as (
     insert into _pgwhen.reservation as held
         (trigger_rule_id, user_id, last_at, allowed_before, holder)
-    select w.rule_id, w.user_id, (w.event).at, w.allowed_before, (w.event).uuid
+    select w.trigger_rule_id, w.user_id, w.at, w.allowed_before, w.uuid
     from wanted as w
     where w.allowed_before is not null
-    order by w.rule_id, w.user_id
+    order by w.trigger_rule_id, w.user_id
     on conflict on constraint reservation_pkey do update
     set
         last_at = excluded.last_at,
@@ -45,13 +41,13 @@ reserved as (
     returning held.trigger_rule_id, held.user_id
 )
 select
-    w.event,
-    w.rule,
+    w.event_id, w.uuid, w.line_oa_id, w.user_id, w.type, w.key, w.old, w.new, w.data, w.at,
+    w.chain, w.trigger_rule_id, w.organization_id, w.frequency, w.period, w.calendar,
+    w.action_type, w.action_config, w.delay, w.log_all, w.workflow_id, w.workflow_node_path,
     case when w.allowed_before is null or r.user_id is not null
-        then w.verdict else 'suppressed' end,
-    null
+        then w.verdict else 'suppressed' end
 from wanted as w
-full join reserved as r on r.trigger_rule_id = w.rule_id and r.user_id = w.user_id;
+full join reserved as r on r.trigger_rule_id = w.trigger_rule_id and r.user_id = w.user_id;
 $$;
 
 -- The latest last firing that still lets an event at `at` fire; null where a rule remembers
@@ -139,9 +135,12 @@ exception
 end;
 $$;
 
--- Why a firing was suppressed, and until when.
+-- Why a rule is suppressed for a user, and until when; null where it never fired.
 create or replace function _pgwhen.suppression_reason(
-    rule _pgwhen.rule,
+    rule_id bigint,
+    frequency text,
+    period interval,
+    calendar text,
     line_oa_id text,
     user_id text
 )
@@ -151,20 +150,19 @@ stable
 as $$
 select pg_catalog.format(
     '%s: last fired at %s, free again %s',
-    case when (suppression_reason.rule).frequency = 'always' then 'cooldown'
-        else (suppression_reason.rule).frequency end,
+    case suppression_reason.frequency
+        when 'always' then 'cooldown' else suppression_reason.frequency end,
     _pgwhen.stamp(h.last_at),
     case when pg_catalog.isfinite(f.free_at) then 'at ' || _pgwhen.stamp(f.free_at) else 'never' end
 )
 from _pgwhen.reservation as h
 cross join lateral _pgwhen.free_at(
-    (suppression_reason.rule).frequency, (suppression_reason.rule).period,
-    (suppression_reason.rule).calendar, h.last_at,
-    case when (suppression_reason.rule).calendar is not null
+    suppression_reason.frequency, suppression_reason.period, suppression_reason.calendar, h.last_at,
+    case when suppression_reason.calendar is not null
         then _pgwhen.zone(suppression_reason.line_oa_id, suppression_reason.user_id) end
 ) as f (free_at)
 where
-    h.trigger_rule_id = (suppression_reason.rule).trigger_rule_id
+    h.trigger_rule_id = suppression_reason.rule_id
     and h.user_id = suppression_reason.user_id;
 $$;
 

@@ -180,15 +180,14 @@ begin
         return;
     end if;
 
-    perform _pgwhen.say('cause', _pgwhen.cause_of_actions(v_own));
     v_results := _pgwhen.call_builtin(
         run_builtin_actions.action_type,
         array(select a.line_oa_id from unnest(v_own) as a),
         array(select a.user_id from unnest(v_own) as a),
         array(select a.action_config from unnest(v_own) as a),
-        array(select _pgwhen.context_of(a) from unnest(v_own) as a)
+        case when _pgwhen.writes_events(run_builtin_actions.action_type)
+            then _pgwhen.cause_of_actions(v_own) end
     );
-    perform _pgwhen.say('cause', null);
 
     perform _pgwhen.settle(array(
         select _pgwhen.ending_of_action(

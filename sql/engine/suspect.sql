@@ -101,7 +101,8 @@ begin
     perform _pgwhen.archive(v_events, park_event.reason);
     perform _pgwhen.settle(array(
         select _pgwhen.ending_of(
-            e::_pgwhen.outbox, null, 'failed', 'event parked: ' || park_event.reason
+            _pgwhen.firing_of(e::_pgwhen.outbox, null), 'failed',
+            'event parked: ' || park_event.reason
         )
         from unnest(v_events) as e
     ));

@@ -358,7 +358,10 @@ begin
         else 'pass'
     end;
     reason := case verdict
-        when 'stop' then _pgwhen.suppression_reason(v_compiled, event.line_oa_id, event.user_id)
+        when 'stop' then _pgwhen.suppression_reason(
+            v_compiled.trigger_rule_id, v_compiled.frequency, v_compiled.period,
+            v_compiled.calendar, event.line_oa_id, event.user_id
+        )
         else 'free'
     end;
 end;

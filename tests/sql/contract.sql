@@ -109,7 +109,10 @@ from (
     from pg_proc as p
     inner join pg_language as l on p.prolang = l.oid
     left join pg_trigger as t on p.oid = t.tgfoid
-    where p.pronamespace in (select pg_temp.ours()) and l.lanname = 'plpgsql'
+    where
+        p.pronamespace in (select pg_temp.ours())
+        and l.lanname = 'plpgsql'
+        and (p.prorettype <> 'trigger'::regtype or t.oid is not null)
     group by p.oid, t.tgrelid
 ) as f
 cross join

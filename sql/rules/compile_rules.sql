@@ -2,8 +2,8 @@
 --
 -- Compiled from the rows as they stand, for a set of rules at once: what many of them ask alike is
 -- compiled once. The joins are full, which adds no row and, unlike left ones, cannot be planned as
--- nested loops. Only rows that differ are written; they are compared as text, because a jsonpath has
--- no equality. Lock order: rules by id.
+-- nested loops. Only rows that differ are written; they are compared as text, because a jsonpath
+-- has no equality. Lock order: rules by id.
 
 create or replace function _pgwhen.compile_rules(ids bigint[])
 returns void

@@ -19,8 +19,7 @@ select $${
         },
         "at": {
             "type": "string",
-            "pattern":
-                "^\\d{4}-\\d\\d-\\d\\d[T ]\\d\\d:\\d\\d(:\\d\\d(\\.\\d+)?)?(Z|[+-]\\d\\d(:?\\d\\d)?)$",
+            "pattern": "^[0-9]{4}-[0-9-]{5}[T ][0-9:.]+(Z|[+-][0-9:]{2,5})$",
             "description": "An instant with its offset, for example \"2026-11-30T09:00:00+07:00\"."
         }
     }

@@ -208,7 +208,7 @@ end;
 $$;
 
 -- Every action type that a rule names stands in the registry, so that status and queue can name
--- those which nobody serves. Names are sorted: two sessions that bring the same ones do not deadlock.
+-- those which nobody serves. Sorted: two sessions that bring the same names do not deadlock.
 create or replace function _pgwhen.list_action_types(names text[])
 returns void
 language plpgsql

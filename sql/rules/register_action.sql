@@ -47,13 +47,14 @@ end;
 $$;
 
 comment on function pgwhen.register_action(text, jsonb, jsonb) is
-$doc$Declare an action type that a Python handler serves; "pgwhen run" calls this for each of its handlers.
+$doc$Declare an action type that a Python handler serves; "pgwhen run" does so for its handlers.
 
-config_schema, if given, is a JSON Schema (the part of it that docs/schema/README.md names) which the
-action_config of every rule saved from now on must satisfy; null accepts any object. The key "delay"
-is pgwhen's own and is never seen by the schema. options is kept for the listener. Declaring the same
-again changes nothing; declaring differently replaces. A built-in type keeps its own declaration.
-Rules already saved stay; those that do not satisfy the schema are named in a WARNING.
+config_schema, if given, is a JSON Schema (the part of it that docs/schema/README.md names) which
+the action_config of every rule saved from now on must satisfy; null accepts any object. The key
+"delay" is pgwhen's own and is never seen by the schema. options is kept for the listener.
+Declaring the same again changes nothing; declaring differently replaces. A built-in type keeps its
+own declaration. Rules already saved stay; those that do not satisfy the schema are named in a
+WARNING.
 
 Raises PW010 for a bad name, PW011 for a name that a SQL function serves, PW012 for a schema that
 pgwhen does not understand whole, PW014 for options that are no object.

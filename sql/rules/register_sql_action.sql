@@ -38,8 +38,10 @@ begin
     where
         not t.builtin
         and (t.kind, t.fn_schema, t.fn_name, t.batch, t.config_schema)
-        is distinct from
-        (excluded.kind, excluded.fn_schema, excluded.fn_name, excluded.batch, excluded.config_schema);
+        is distinct from (
+            excluded.kind, excluded.fn_schema, excluded.fn_name, excluded.batch,
+            excluded.config_schema
+        );
 
     if found then
         perform _pgwhen.warn_of_unfit_rules(register_sql_action.name);
@@ -55,7 +57,7 @@ end;
 $$;
 
 comment on function pgwhen.register_sql_action(text, regprocedure, boolean, jsonb) is
-$doc$Bind an action type to a SQL function of yours: it runs in the transaction that records its end.
+$doc$Bind an action type to your SQL function: it runs in the transaction that records its end.
 
 The function is fn(line_oa_id text, user_id text, config jsonb, ctx jsonb) returns jsonb, or, with
 batch, the same four as arrays (text[], text[], jsonb[], jsonb[]) returning jsonb[] in their order.
@@ -113,7 +115,8 @@ begin
         v_wrong := 'does not exist';
     end if;
     if v_wrong is not null then
-        raise exception 'the function % %', coalesce(check_action_function.fn::text, 'null'), v_wrong
+        raise exception 'the function % %',
+            coalesce(check_action_function.fn::text, 'null'), v_wrong
             using errcode = 'PW013', hint = format('Pass a function %s.', v_wanted);
     end if;
 end;

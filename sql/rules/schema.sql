@@ -1,7 +1,7 @@
 -- JSON Schema in SQL, the part that configs need.
 --
--- The keywords are those of _pgwhen.schema_of_schemas(); every other one is refused when a schema is
--- registered, so that no schema is believed to check what it does not. A schema's `description`
+-- The keywords are those of _pgwhen.schema_of_schemas(); every other one is refused when a schema
+-- is registered, so that no schema is believed to check what it does not. A schema's `description`
 -- is the hint of its faults: it tells people what to write instead.
 --
 -- Faults travel as arrays, because a rule is checked on every save and an array costs a tenth of a
@@ -53,8 +53,10 @@ select case
             _pgwhen.type_words(complaint.schema -> 'type'), _pgwhen.excerpt(complaint.value)
         )
     when complaint.value <> complaint.schema -> 'const'
-        then format('must be %s, got %s', complaint.schema -> 'const', _pgwhen.excerpt(complaint.value))
-    when not complaint.schema -> 'enum' @> jsonb_build_array(complaint.value)
+        then format(
+            'must be %s, got %s', complaint.schema -> 'const', _pgwhen.excerpt(complaint.value)
+        )
+    when not _pgwhen.is_one_of(complaint.value, complaint.schema -> 'enum')
         then format(
             'must be one of %s, got %s',
             btrim((complaint.schema -> 'enum')::text, '[]'), _pgwhen.excerpt(complaint.value)
@@ -203,13 +205,20 @@ select array(
             ),
             missing_key_faults.code
         )::_pgwhen.fault
-    from unnest(_pgwhen.texts(missing_key_faults.schema -> 'required')) with ordinality as k (key, n)
+    from unnest(
+        _pgwhen.texts(missing_key_faults.schema -> 'required')
+    ) with ordinality as k (key, n)
     where not missing_key_faults.value ? k.key
     order by k.n
 );
 $$;
 
-create or replace function _pgwhen.element_faults(schema jsonb, value jsonb, at_path text, code text)
+create or replace function _pgwhen.element_faults(
+    schema jsonb,
+    value jsonb,
+    at_path text,
+    code text
+)
 returns _pgwhen.fault[]
 language plpgsql
 stable
@@ -259,6 +268,31 @@ select
             else false
         end
     );
+$$;
+
+-- Not by @>, for which {} is contained in any object.
+create or replace function _pgwhen.is_one_of(value jsonb, enum jsonb)
+returns boolean
+language sql
+immutable
+as $$
+select case
+    when jsonb_typeof(is_one_of.value) = 'string' then is_one_of.enum ? (is_one_of.value #>> '{}')
+    else _pgwhen.has_element(is_one_of.enum, is_one_of.value)
+end;
+$$;
+
+create or replace function _pgwhen.has_element(elements jsonb, value jsonb)
+returns boolean
+language sql
+immutable
+strict
+as $$
+select exists (
+    select
+    from jsonb_array_elements(has_element.elements) as e (value)
+    where e.value = has_element.value
+);
 $$;
 
 -- 'a string', 'an object or null', 'a string, a number or null'
@@ -311,7 +345,7 @@ returns text[]
 language sql
 immutable
 as $$
-select array(select jsonb_object_keys(keys_of.value));
+select array(select k from jsonb_object_keys(keys_of.value) as k order by k collate "C");
 $$;
 
 -- A string, or an array of strings, as an array of texts; null as null.

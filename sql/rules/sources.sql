@@ -10,35 +10,35 @@ immutable
 as $doc$
 select case source_schema.source_type
     when 'attribute_changed' then _pgwhen.source_config_schema($${
-        "title": "attribute_changed: a value in pgwhen.line_user.attributes was set, changed or cleared",
+        "title": "attribute_changed: one of pgwhen.line_user.attributes changed, or was cleared",
         "properties": {
         "attribute": {
             "type": "string", "minLength": 1, "maxLength": 200, "pattern": "\\S",
-            "description": "The attribute's name, for example \"tier\"; leave it out for any attribute."
+            "description": "The attribute's name, for example \"tier\"; leave it out for any."
         },
         "from": {
             "type": ["string", "number", "boolean", "null", "array"], "minItems": 1,
             "items": {"type": ["string", "number", "boolean", "null"]},
-            "description": "The old value, or an array of possible ones; null is a value that was missing."
+            "description": "The old value, or an array of them; null is a value that was missing."
         },
         "to": {
             "type": ["string", "number", "boolean", "null", "array"], "minItems": 1,
             "items": {"type": ["string", "number", "boolean", "null"]},
-            "description": "The new value, or an array of possible ones; null is a value that was cleared."
+            "description": "The new value, or an array of them; null is a value that was cleared."
         },
         "crosses": {
             "type": "object", "additionalProperties": false, "minProperties": 1, "maxProperties": 1,
             "properties": {
                 "up": {
                     "type": "number",
-                    "description": "A number that the value reaches from below, or from having been no number."
+                    "description": "The number that the value reaches from below, or from nothing."
                 },
                 "down": {
                     "type": "number",
-                    "description": "A number that the value falls to from above; it must have been a number."
+                    "description": "The number that the value falls to from above."
                 }
             },
-            "description": "Either {\"up\": number} or {\"down\": number}, and then neither \"from\" nor \"to\"."
+            "description": "Either {\"up\": 500} or {\"down\": 500}, without \"from\" and \"to\"."
         }}}$$)
     when 'form_submitted' then _pgwhen.source_config_schema($${
         "title": "form_submitted: a row of pgwhen.form_submission",
@@ -48,15 +48,15 @@ select case source_schema.source_type
             "description": "The form_id, for example \"quote\"; leave it out for any form."
         }}}$$)
     when 'campaign_click' then _pgwhen.source_config_schema($${
-        "title": "campaign_click: a row of pgwhen.campaign_click; it must satisfy all keys that are given",
+        "title": "campaign_click: a row of pgwhen.campaign_click that has all that is given",
         "properties": {
         "campaign": {
             "type": "string", "minLength": 1, "maxLength": 200, "pattern": "\\S",
-            "description": "The campaign's name, for example \"nov\"; leave it out for any campaign."
+            "description": "The campaign's name, for example \"nov\"; leave it out for any."
         },
         "link": {
             "type": "string", "minLength": 1, "maxLength": 200, "pattern": "\\S",
-            "description": "The link's name, for example \"offer\"; leave it out for any link."
+            "description": "The link's name, for example \"offer\"; leave it out for any."
         },
         "trackingId": {
             "type": "string", "minLength": 1, "maxLength": 200, "pattern": "\\S",
@@ -94,16 +94,19 @@ immutable
 as $doc$
 select jsonb_set(
     source_config_schema.schema
-    || $${"type": "object", "description": "An object, for example {}.", "additionalProperties": false}$$,
+    || $${
+        "type": "object", "additionalProperties": false,
+        "description": "An object, for example {}."
+    }$$,
     '{properties}',
     source_config_schema.schema -> 'properties' || $${
         "condition": {
             "type": "object",
-            "description": "A condition in MongoDB's syntax, for example {\"user.points\": {\"$gte\": 100}}."
+            "description": "MongoDB's query syntax, for example {\"user.points\": {\"$gte\": 100}}."
         },
         "log": {
             "enum": ["all"],
-            "description": "Write \"all\" to log also the events whose condition was false, or leave it out."
+            "description": "\"all\" logs also events whose condition was false; or leave it out."
         }
     }$$
 );
@@ -123,7 +126,7 @@ begin
     if v_config ? 'crosses' and v_config ?| array['from', 'to'] then
         v_faults := v_faults || _pgwhen.one_fault(
             'source_config.crosses', 'cannot stand beside "from" or "to"',
-            'Keep "crosses" alone: it says both where the value came from and where it went.', 'PW002'
+            'Keep "crosses" alone: it says where the value came from and where it went.', 'PW002'
         );
     end if;
     if '*' in (

@@ -13,12 +13,12 @@ from unnest(
 $$;
 
 comment on function pgwhen.validate_rule(jsonb) is
-$doc$Tell every fault of a rule, one row each, before it is saved; no row means that it can be saved.
+$doc$Tell every fault of a rule before it is saved, one row each; no row means that it can be saved.
 
 The rule is an object with the columns of pgwhen.trigger_rule as keys; columns left out have their
 defaults, and a rule that stands (with its id) is not in its own way. A fault has the path of what
 is wrong, a message, a hint that says what to write instead, and the SQLSTATE with which saving
-would be refused (23505 for a name that is taken). That nobody serves the action type yet is no fault.
+would be refused (23505 for a name that is taken). That nobody serves the action type is no fault.
 
 Never raises, whatever the JSON is.
 
@@ -81,16 +81,16 @@ select jsonb_set($${
     "properties": {
         "name": {
             "type": "string", "minLength": 1, "maxLength": 200, "pattern": "\\S",
-            "description": "A name of 1 to 200 characters, unique in its account, for example \"gold\"."
+            "description": "1 to 200 characters, unique in its account, for example \"gold\"."
         },
         "source_type": {
             "type": "string", "minLength": 1, "maxLength": 200, "pattern": "\\S",
-            "description": "attribute_changed, form_submitted, campaign_click, friend_track_event_inserted, booking_event, or the name of an event that you emit."
+            "description": "A source such as \"attribute_changed\", or an event that you emit."
         },
         "source_config": {"type": "object", "description": "An object, for example {}."},
         "action_type": {
             "type": "string", "minLength": 1, "maxLength": 200, "pattern": "\\S",
-            "description": "add_to_audience, remove_from_audience, set_attribute, emit_event, log_message, or the name of an action of your own."
+            "description": "An action such as \"add_to_audience\", or one that you serve."
         },
         "action_config": {"type": "object", "description": "An object, for example {}."},
         "enabled": {"type": "boolean", "description": "true or false."},

@@ -39,7 +39,7 @@ begin
     v_batch := _pgwhen.take(worker, batch_size);
     v_todo := v_batch.ids;
     v_size := pg_catalog.cardinality(v_todo);
-    while v_todo <> '{}' loop
+    while v_todo <> '{}' and (v_pass.events = 0 or _pgwhen.clock() < v_until) loop
         begin
             perform pg_catalog.set_config('lock_timeout', _pgwhen.patience(v_size), true);
             v_fired := _pgwhen.fire(
@@ -53,17 +53,16 @@ begin
             when others then
                 if v_size > 1 then
                     v_size := v_size / 2;
-                    exit when _pgwhen.clock() > v_until;
                     continue;
                 end if;
                 perform _pgwhen.fire_alone(worker, v_todo[1]);
         end;
+        v_pass.events := v_pass.events + pg_catalog.cardinality(v_todo[:v_size]);
         v_todo := v_todo[v_size + 1:];
         v_size := 2 * v_size;
     end loop;
     perform pg_catalog.set_config('lock_timeout', v_lock_timeout, true);
 
-    v_pass.events := pg_catalog.cardinality(v_batch.ids) - pg_catalog.cardinality(v_todo);
     v_pass.more := v_batch.more or v_todo <> '{}';
     v_pass.next_due_seconds := _pgwhen.next_due_seconds(action_types);
     return v_pass;

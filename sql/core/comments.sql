@@ -1,0 +1,108 @@
+-- What the tables are, for \d+ and docs/schema.md. Each comment is set only where it differs, so that a
+-- deploy which changes nothing takes no lock on a table.
+
+create or replace function _pgwhen.ensure_comment(relation regclass, column_name name, comment text)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_column constant integer := coalesce(
+        (
+            select a.attnum
+            from pg_attribute as a
+            where
+                a.attrelid = ensure_comment.relation
+                and a.attname = ensure_comment.column_name
+        ),
+        0
+    );
+begin
+    if exists (
+        select
+        from pg_description as d
+        where
+            d.classoid = 'pg_class'::regclass
+            and d.objoid = ensure_comment.relation
+            and d.objsubid = v_column
+            and d.description = ensure_comment.comment
+    ) then
+        return;
+    end if;
+    if ensure_comment.column_name is null then
+        execute format('comment on table %s is %L', ensure_comment.relation, ensure_comment.comment);
+    else
+        execute format(
+            'comment on column %s.%I is %L',
+            ensure_comment.relation, ensure_comment.column_name, ensure_comment.comment
+        );
+    end if;
+end;
+$$;
+
+do $$
+begin
+    perform _pgwhen.ensure_comment(c.relation::regclass, c.column_name::name, c.comment)
+    from (values
+        ('pgwhen.account', null,
+            'A channel (LINE official account): its organization, time zone, and the names of its secrets. The row "default" is for whoever needs no other.'),
+        ('pgwhen.account', 'time_zone',
+            'IANA name; calendar frequencies go by it where the user has none of their own.'),
+        ('pgwhen.account', 'secrets',
+            'Names of secrets, never the secrets: {"channelAccessToken": "env:LINE_TOKEN"}.'),
+        ('pgwhen.line_user', null,
+            'A user of an account. Each change of attributes is an event, attribute_changed, one for each attribute: also by COPY, MERGE and ON CONFLICT, in one statement for any number of rows. A deleted row clears its attributes. TRUNCATE, and a session with session_replication_role = replica, write no events.'),
+        ('pgwhen.line_user', 'attributes',
+            'What conditions see as user.…; values may be any JSON; null is the same as missing.'),
+        ('pgwhen.audience', null, 'A named set of users of an account.'),
+        ('pgwhen.audience_member', null, 'Who is in an audience, since when.'),
+        ('pgwhen.form_submission', null,
+            'An inserted row is an event, form_submitted, with key form_id. Updates and deletes are none.'),
+        ('pgwhen.campaign_click', null,
+            'An inserted row is an event, campaign_click, with keys campaign, link and tracking_id. Updates and deletes are none.'),
+        ('pgwhen.friend_track_event', null,
+            'An inserted row is an event, friend_track_event_inserted, with key event (follow, unfollow). Updates and deletes are none.'),
+        ('pgwhen.booking_event', null,
+            'An inserted row is an event, booking_event, with key status. Updates and deletes are none.'),
+        ('pgwhen.form_submission', 'at', 'When it happened; frequency and $now go by it.'),
+        ('pgwhen.campaign_click', 'at', 'When it happened; frequency and $now go by it.'),
+        ('pgwhen.friend_track_event', 'at', 'When it happened; frequency and $now go by it.'),
+        ('pgwhen.booking_event', 'at', 'When it happened; frequency and $now go by it.'),
+        ('pgwhen.trigger_rule', null,
+            'When X happens, do Y. Insert and update it directly: a bad rule is refused with the path of the fault. Shapes of the configs: docs/schema/.'),
+        ('pgwhen.trigger_rule', 'source_type',
+            'attribute_changed, form_submitted, campaign_click, friend_track_event_inserted, booking_event, or the name of an event that an application emits.'),
+        ('pgwhen.trigger_rule', 'frequency',
+            'always, once, once_per_minute/hour/day/week/month (rolling), once_per_calendar_day/week/month (in the user''s time zone).'),
+        ('pgwhen.trigger_rule', 'cooldown_seconds',
+            'At least so long between two firings for one user; the longer of it and frequency wins.'),
+        ('pgwhen.trigger_rule', 'enabled_date',
+            'Since when the rule is live: events from before do not fire it.'),
+        ('pgwhen.trigger_rule', 'deleted_date',
+            'Soft delete: set it, and the rule is gone and its pending actions are cancelled.'),
+        ('pgwhen.trigger_rule', 'parked_reason',
+            'Why pgwhen disabled the rule (a loop); enabling it again clears this.'),
+        ('pgwhen.trigger_log', null,
+            'What happened: a row for each action at its end, each suppression and each parked event. Partitioned by month, kept for the setting logRetention.'),
+        ('pgwhen.trigger_log', 'status',
+            'success, failed, cancelled, expired, suppressed or late_click.'),
+        ('pgwhen.trigger_log', 'error_message', 'The error, or the reason.'),
+        ('pgwhen.trigger_log', 'action_config', 'The config as it was used.'),
+        ('pgwhen.scheduled_action', null,
+            'An action that waits or leaves the database. Finished ones are kept for the setting actionRetention.'),
+        ('pgwhen.scheduled_action', 'status', 'pending, processing, done, failed or cancelled.'),
+        ('pgwhen.scheduled_action', 'retry_count', 'Attempts that have ended without success.'),
+        ('pgwhen.scheduled_action', 'deadline',
+            'Until when the running attempt may take; after it the action is taken back.'),
+        ('pgwhen.scheduled_action', 'claim_token',
+            'The running claim; whoever does not know it changes nothing.'),
+        ('pgwhen.scheduled_action', 'key',
+            'The idempotency key: the same at every attempt, and after a restore.'),
+        ('pgwhen.scheduled_trigger_execution', null, 'A round of a scheduled rule.'),
+        ('pgwhen.workflow', null, 'A journey of many steps.'),
+        ('pgwhen.workflow_version', null, 'An immutable version of a workflow.'),
+        ('pgwhen.setting', null,
+            'Settings that differ from their default: batchSize 500, maxRetries 3, retrySeconds 10, staleProcessingMinute 5, eventRetention 7 days, logRetention 400 days, actionRetention 30 days, loopGuardPerMinute 100, maxChainDepth 10.')
+    ) as c (relation, column_name, comment);
+end;
+$$;

@@ -3,7 +3,10 @@
 -- found by the next run: the batch is halved, the action's attempt counted.
 -- It can carry no SET clause (it commits), so every reference is qualified.
 
-create or replace procedure pgwhen.run_ticks(max_seconds numeric default 50)
+create or replace procedure pgwhen.run_ticks(
+    max_seconds numeric default 50,
+    inout done bigint default null
+)
 language plpgsql
 as $$
 declare
@@ -13,7 +16,9 @@ declare
     v_claimed pgwhen.claimed_action[];
     v_events integer;
     v_recovered integer;
+    v_did integer;
 begin
+    done := 0;
     perform _pgwhen.adopt_suspects(v_worker);
     commit;
     loop
@@ -30,17 +35,19 @@ begin
         commit;
         perform _pgwhen.park_runaways();
         commit;
-        exit when (v_events = 0 and v_recovered = 0 and pg_catalog.cardinality(v_claimed) = 0)
-            or _pgwhen.clock() > v_until;
+        v_did := v_events + v_recovered + pg_catalog.cardinality(v_claimed);
+        done := done + v_did;
+        exit when v_did = 0 or _pgwhen.clock() > v_until;
     end loop;
     perform _pgwhen.maintain_if_due();
     commit;
 end;
 $$;
 
-comment on procedure pgwhen.run_ticks(numeric) is
+comment on procedure pgwhen.run_ticks(numeric, bigint) is
 $doc$Tick until nothing is due, for max_seconds at most, committing in between: what pg_cron calls.
 
+`done` comes back as the number of events and actions that it dealt with; pass nothing for it.
 Several may run at once. Not inside a transaction block: it commits. Work that kills its backend,
 or runs out of statement_timeout, is isolated by the runs after it.
 

@@ -27,6 +27,15 @@ where c.relnamespace in ('pgwhen'::regnamespace, '_pgwhen'::regnamespace)
 order by 1
 """
 
+#: CREATE OR REPLACE TRIGGER, which locks its table, would write the row anew.
+TRIGGERS = """
+select t.oid, t.xmin::text
+from pg_trigger as t
+inner join pg_class as c on t.tgrelid = c.oid
+where c.relnamespace in ('pgwhen'::regnamespace, '_pgwhen'::regnamespace)
+order by 1
+"""
+
 #: What the files of sql/ say they create, and what the catalog has; triggers and defaults are
 #: set by ensure_*() and belong to tables.
 CREATED = r"create or replace (?:function|procedure|view|aggregate) ([a-z_]+\.[a-z0-9_]+)"
@@ -65,20 +74,24 @@ def test_installs_into_an_empty_database(empty_db: Database) -> None:
 
 
 def test_second_deploy_changes_nothing(db: Database) -> None:
-    """Its schema dump is equal, and no table or index was rewritten."""
+    """Its dump is equal, no table or index was rewritten, and no trigger made again."""
     conn = db.connect()
     before, filenodes = dump(db), conn.execute(FILENODES).fetchall()
+    triggers = conn.execute(TRIGGERS).fetchall()
 
     report = deploy(db.conninfo)
 
     assert report == deployer.Report([], [])
     assert dump(db) == before
     assert conn.execute(FILENODES).fetchall() == filenodes
+    assert conn.execute(TRIGGERS).fetchall() == triggers
 
 
-def test_second_deploy_waits_for_no_writer(db: Database) -> None:
-    """An open transaction that wrote to every table does not hold it up."""
-    writer = db.connect(autocommit=False)
+def test_second_deploy_waits_for_nobody(db: Database) -> None:
+    """Open transactions that wrote to every table and ran the engine do not hold it up."""
+    writer, engine = db.sessions(2)
+    engine.execute("select pgwhen.emit('paid', 'U1')")
+    engine.execute("select pgwhen.tick()")
     tables = writer.execute(
         "select oid::regclass::text from pg_class where relkind in ('r', 'p')"
         " and relnamespace in ('pgwhen'::regnamespace, '_pgwhen'::regnamespace)"

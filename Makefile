@@ -28,7 +28,7 @@ test: lint db ## Set up, lint, check the generated docs, and run all tests
 
 .PHONY: soak
 soak: db ## Run the same tests with their full counts
-	$(WITH_DB) PGWHEN_SOAK=1 $(BIN)/python -m pytest $(TESTS)
+	$(WITH_DB) PGWHEN_SOAK=1 $(BIN)/python -m pytest --timeout=0 $(TESTS)
 
 .PHONY: test-sql
 test-sql: db ## Run the pgTAP files only

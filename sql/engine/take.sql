@@ -11,9 +11,13 @@
 -- floor that held when it was first seen, and finds its late rows. Nothing is lost, and neither a
 -- long reader nor a long writer makes anybody walk the dead rows again.
 --
--- Why the mark is safe: mark_id is read from the sequence first, mark_xmax from a snapshot taken
--- after. A transaction with xid >= mark_xmax had no xid at that snapshot, and draws outbox ids only
--- once it has one (see write_events.sql and emit.sql), so all its ids are above mark_id.
+-- Why that is safe. The floor row is read before the snapshot that says who is in progress, and
+-- the scan comes after both: whoever had ended by then, the scan sees. A mark is the last outbox id
+-- that was drawn, read before the marking transaction gets its own xid: a transaction with a later
+-- xid draws its ids only once it has one (write_events.sql, emit.sql), so above the mark. (The
+-- xmax of a snapshot would not do: transactions that run already may have later xids.) The marking
+-- transaction has committed when its row is read, so whoever has an earlier xid and is still in
+-- progress stands in that snapshot. tests/concurrency/test_floor.py tries to lose an event.
 
 create or replace function _pgwhen.take(worker text, batch_size integer)
 returns _pgwhen.batch
@@ -28,8 +32,9 @@ declare
     );
     v_window constant integer := 4 * v_size;
     v_start constant integer := (random() * 63)::integer;
-    v_snapshot constant pg_snapshot := pg_current_snapshot();
-    v_floor bigint;
+    v_floor constant _pgwhen.outbox_floor := _pgwhen.newest_floor();
+    v_open constant xid8[] := array(select pg_snapshot_xip(pg_current_snapshot()));
+    v_from constant bigint := _pgwhen.scan_from(v_floor, v_open);
     v_first bigint;
     v_last bigint;
     v_seen integer;
@@ -40,12 +45,10 @@ begin
         return _pgwhen.take_suspect(take.worker);
     end if;
 
-    v_floor := _pgwhen.scan_floor(v_snapshot);
-
     with peeked as materialized (
         select o.id, o.bucket
         from _pgwhen.outbox as o
-        where o.id > v_floor
+        where o.id > v_from
         order by o.id
         limit v_window
     ),
@@ -70,7 +73,7 @@ begin
         (select array_agg(l.bucket) from locked as l)
     into v_first, v_last, v_seen, v_buckets;
 
-    perform _pgwhen.raise_floor(v_snapshot, v_first);
+    perform _pgwhen.raise_floor(v_floor, v_open, v_first);
 
     v_batch.ids := array(
         select o.id
@@ -85,38 +88,48 @@ begin
 end;
 $$;
 
--- `seen` is a snapshot older than the scan's: what had ended by then, the scan sees whole.
-create or replace function _pgwhen.scan_floor(seen pg_snapshot)
-returns bigint
+create or replace function _pgwhen.newest_floor()
+returns _pgwhen.outbox_floor
 language sql
 volatile
 as $$
+select f.* from _pgwhen.outbox_floor as f order by f.id desc limit 1;
+$$;
+
+-- `open` is who was in progress after `floor` was read. Who is not in it has ended, or is of
+-- another cluster, from which this database was restored.
+create or replace function _pgwhen.scan_from(floor _pgwhen.outbox_floor, open xid8[])
+returns bigint
+language sql
+immutable
+as $$
 select coalesce(
-    (
-        select
-            least(
-                f.floor,
-                (
-                    select min(o.floor)
-                    from unnest(f.open_xids, f.open_floors) as o (xid, floor)
-                    where pg_catalog.pg_visible_in_snapshot(o.xid, scan_floor.seen)
-                )
-            )
-        from _pgwhen.outbox_floor as f
-        order by f.id desc
-        limit 1
+    least(
+        (scan_from.floor).floor,
+        (
+            select min(o.floor)
+            from
+                unnest((scan_from.floor).open_xids, (scan_from.floor).open_floors)
+                as o (xid, floor)
+            where o.xid <> all(scan_from.open)
+        )
     ),
     0
 );
 $$;
 
--- After a scan that began at scan_floor(seen) and met lowest_id first (null: met nothing), the floor
--- may rise to the last mark, past whoever was open at the mark and still is; what those wrote lies
--- above the floor that held when they were first seen, for until then the mark kept them out.
+-- After a scan that began at scan_from(old, open) and met lowest_id first (null: met nothing), the
+-- floor may rise to the old mark, past whoever was open at the mark and still is; what those wrote
+-- lies above the floor that held when they were first seen, for until then the mark kept them out.
 --
 -- Append-only, so that the newest row stays one index probe away while old versions cannot be
--- vacuumed: at most ten rows a second, none while nothing moves; maintain() drops the old ones.
-create or replace function _pgwhen.raise_floor(seen pg_snapshot, lowest_id bigint)
+-- vacuumed: about ten rows a second, none while nothing moves; maintain() drops the old ones.
+-- A transaction that has an xid already cannot mark.
+create or replace function _pgwhen.raise_floor(
+    old _pgwhen.outbox_floor,
+    open xid8[],
+    lowest_id bigint
+)
 returns void
 language plpgsql
 volatile
@@ -124,34 +137,33 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_now constant timestamptz := _pgwhen.clock();
-    v_old _pgwhen.outbox_floor;
     v_new _pgwhen.outbox_floor;
 begin
-    select f.* into v_old from _pgwhen.outbox_floor as f order by f.id desc limit 1;
-    if v_old.made_at > v_now - interval '100 milliseconds' then
+    if old.made_at > v_now - interval '100 milliseconds'
+        or pg_current_xact_id_if_assigned() is not null
+    then
         return;
     end if;
 
     v_new.mark_id := coalesce(pg_sequence_last_value('_pgwhen.outbox_id_seq'), 0);
-    v_new.mark_xmax := pg_snapshot_xmax(pg_current_snapshot());
-    v_new.floor := case when v_old is null then 0
-        else least(v_old.mark_id, raise_floor.lowest_id - 1) end;
+    v_new.floor := case when old.id is null then 0
+        else least(old.mark_id, raise_floor.lowest_id - 1) end;
     select
         coalesce(array_agg(x.xid), '{}'),
-        coalesce(array_agg(coalesce(o.floor, v_old.floor)), '{}')
+        coalesce(array_agg(coalesce(o.floor, old.floor)), '{}')
     into v_new.open_xids, v_new.open_floors
-    from pg_snapshot_xip(raise_floor.seen) as x (xid)
-    left join unnest(v_old.open_xids, v_old.open_floors) as o (xid, floor) on o.xid = x.xid
-    where x.xid < v_old.mark_xmax;
+    from unnest(raise_floor.open) as x (xid)
+    left join unnest(old.open_xids, old.open_floors) as o (xid, floor) on o.xid = x.xid
+    where x.xid < old.mark_xmax;
 
     if (v_new.floor, v_new.open_xids, v_new.mark_id)
-        is distinct from (v_old.floor, v_old.open_xids, v_old.mark_id)
+        is distinct from (old.floor, old.open_xids, old.mark_id)
     then
         insert into _pgwhen.outbox_floor
             (floor, open_xids, open_floors, mark_id, mark_xmax, made_at)
         values (
             v_new.floor, v_new.open_xids, v_new.open_floors,
-            v_new.mark_id, v_new.mark_xmax, v_now
+            v_new.mark_id, pg_current_xact_id(), v_now
         );
     end if;
 end;

@@ -74,7 +74,7 @@ inner join pgwhen.audience as a on a.id = m.audience_id
 where a.name = 'loyal'
 """
 MOST_SUPPRESSED = """
-select l.trigger_rule_id, l.user_id
+select l.trigger_rule_id, l.user_id, max(l.event_id)
 from pgwhen.trigger_log as l
 where l.status = 'suppressed'
 group by l.trigger_rule_id, l.user_id
@@ -82,17 +82,15 @@ order by count(*) desc, l.user_id
 limit 1
 """
 TO_TRY = """
-To try next:
+{head}
 
-  {head}
-
-and in other terminals, after
+In other terminals, after
   export {variables}
 
   {pgwhen} tail      # what happens, live
   {psql}
     insert into pgwhen.line_user (user_id, attributes) values ('me', '{{"purchases": 1}}');
-    select * from pgwhen.explain(rule => {rule}, user_id => '{user_id}');
+    select * from pgwhen.explain(rule => {rule}, user_id => '{user_id}', event_id => {event_id});
     select * from pgwhen.trigger_log where user_id = '{user_id}' order by id;
 """
 
@@ -170,8 +168,14 @@ def run(server: Server, customers: int | None = None) -> int:
     purchases = shop.read_purchases(customers=customers)
     server.create()
     with started(server), connected(server) as conn:
-        say(f"PostgreSQL {conn.info.parameter_status('server_version')} in {server.directory}")
         deploy(server.conninfo)
+        clock = "the listener"
+        if server.installation.has_cron:
+            clock += " and pg_cron"
+            conn.execute("create extension pg_cron")
+            conn.execute("select cron.schedule('pgwhen', '* * * * *', 'call pgwhen.run_ticks()')")
+        version = conn.info.parameter_status("server_version")
+        say(f"PostgreSQL {version} in {server.directory}; {clock} tick")
         shop.load_rules(conn)
         with listening(server) as listener:
             progress = Progress(conn, listener, len(purchases))
@@ -237,8 +241,11 @@ class Listener:
     def check(self) -> None:
         """Raise DemoError if the listener has ended."""
         if self.process.poll() is not None:
-            last = self.log.read_text(errors="replace")[-2000:]
-            raise DemoError(f"the listener ended with status {self.process.returncode}: {last}")
+            last = self.log.read_text(errors="replace").splitlines()[-10:]
+            raise DemoError(
+                f"the listener ended with status {self.process.returncode}",
+                hint="\n".join([f"The last lines of {self.log}:", *last]),
+            )
 
     def stop(self) -> None:
         """End the listener, if it does not end itself within its grace time by force."""
@@ -418,7 +425,7 @@ def what_next(server: Server, conn: psycopg.Connection, *, is_open: bool = False
     """Return the commands to try now, with the places and names of this very run in them."""
     row = conn.execute(MOST_SUPPRESSED).fetchone()
     assert row is not None, "every sample has a suppressed event"
-    rule, user_id = row
+    rule, user_id, event_id = row
     pgwhen = callable_as("pgwhen", Path(sys.executable).parent)
     psql = callable_as("psql", server.installation.bin)
     variables = " ".join(f"{name}={shlex.quote(to)}" for name, to in server.environment.items())
@@ -426,9 +433,15 @@ def what_next(server: Server, conn: psycopg.Connection, *, is_open: bool = False
         head = f"A server and a listener run in {server.directory}; Ctrl-C ends them."
     else:
         at = "" if server.directory == DIRECTORY else f" --dir {shlex.quote(str(server.directory))}"
-        head = f"{pgwhen} demo --open{at}      # brings the database and a listener back"
+        head = f"To try next, bring the database and a listener back:\n\n  {pgwhen} demo --open{at}"
     return TO_TRY.format(
-        head=head, variables=variables, pgwhen=pgwhen, psql=psql, rule=rule, user_id=user_id
+        head=head,
+        variables=variables,
+        pgwhen=pgwhen,
+        psql=psql,
+        rule=rule,
+        user_id=user_id,
+        event_id=event_id,
     )
 
 

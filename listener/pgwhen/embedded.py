@@ -384,7 +384,5 @@ def only_user(directory: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise EmbeddedError(
-                f"another process is using {directory}; wait for it, or choose another directory"
-            ) from None
+            raise EmbeddedError(f"another process is using {directory}", hint=ELSEWHERE) from None
         yield

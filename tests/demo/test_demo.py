@@ -6,7 +6,6 @@ import ast
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -85,6 +84,16 @@ def test_delivers_every_message(directory: Path) -> None:
     assert len(re.findall(r"log_message: to \d{4}: ", log)) == messages
 
 
+def test_names_an_event_whose_explanation_is_the_limit(output: str, directory: Path) -> None:
+    (query,) = re.findall(r"^ +(select \* from pgwhen\.explain.*);$", output, re.MULTILINE)
+    server = Server(directory)
+    with demo.started(server), demo.connected(server) as conn:
+        rows = conn.execute(query.encode()).fetchall()
+    assert [(gate, verdict) for gate, verdict, *_ in rows if verdict == "stop"] == [
+        ("frequency", "stop")
+    ]
+
+
 def test_refuses_to_open_what_never_ran(directory: Path) -> None:
     done = subprocess.run(
         [*command(directory.with_name("none")), "--open"],
@@ -108,7 +117,7 @@ def opened(directory: Path) -> Iterator[subprocess.Popen[str]]:
                 assert process.poll() is None
             yield process
         finally:
-            process.send_signal(signal.SIGINT)
+            process.terminate()
             process.communicate(timeout=60)
 
 
@@ -126,6 +135,16 @@ def test_opens_what_the_last_run_left(directory: Path) -> None:
             " where user_id = 'me' and status = 'success'",
         )
     assert process.returncode == 130
+    assert not server.running
+
+
+def test_fails_at_once_when_its_listener_ends(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server(directory.with_name("no-listener"))
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    with pytest.raises(demo.DemoError, match="the listener ended with status 1"):
+        demo.run(server, customers=10)
     assert not server.running
 
 

@@ -40,7 +40,8 @@ def test_sql_gives_the_rows_that_are_shown(db: Database, tmp_path: Path) -> None
     script.write_text(BLOCKS["sql"])
     done = psql(db, "-P", "footer=off", "-f", str(script))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n") == [*BLOCKS["text"].split("\n"), ""]
+    shown = [line.rstrip() for line in done.stdout.strip("\n").splitlines()]
+    assert "\n".join(shown) == BLOCKS["text"].strip("\n")
     assert 'nobody serves the action type "greet"' in done.stderr
 
 
@@ -55,15 +56,14 @@ def test_handler_serves_what_the_sql_left_waiting(db: Database, tmp_path: Path) 
         try:
             wait_until(
                 db.connect(),
-                "select count(*) = 2 from pgwhen.trigger_log"
+                "select count(*) = 1 from pgwhen.trigger_log"
                 " where action_type = 'greet' and status = 'success'",
             )
         finally:
             listener.terminate()
         output, errors = listener.communicate(timeout=30)
     assert listener.returncode == 0, errors
-    greeted = re.findall(r"Thank you, (ann|bob) \([0-9a-f]{8}-[0-9a-f]{4}-8[-0-9a-f]+\)", output)
-    assert sorted(greeted) == ["ann", "bob"], output
+    assert re.fullmatch(r"Thank you, ann \([0-9a-f]{8}-[0-9a-f]{4}-8[-0-9a-f]+\)\n", output)
 
 
 def test_explain_line_answers(db: Database) -> None:
@@ -118,7 +118,7 @@ def test_names_every_setting_with_its_default(db: Database) -> None:
     row = db.connect().execute("select _pgwhen.default_settings()").fetchone()
     assert row is not None
     defaults = {name: str(value) for name, value in row[0].items()}
-    shown = {}
+    shown: dict[str, str] = {}
     for names, default, _ in table("| name | default | |\n|---|---|---|\n| `batchSize`"):
         found = re.findall(r"`(\w+)`", names)
         values = default.removesuffix(" days").split(", ")
@@ -141,7 +141,11 @@ def test_names_every_variable_with_its_default() -> None:
 
 
 def test_names_every_role(db: Database) -> None:
-    rows = db.connect().execute("select rolname from pg_roles where rolname like 'pgwhen\\_%'")
+    rows = db.connect().execute(
+        "select distinct p.grantee::regrole::text"
+        " from pg_namespace as n cross join aclexplode(n.nspacl) as p"
+        " where n.nspname = 'pgwhen' and p.grantee <> n.nspowner"
+    )
     assert {name.strip("`") for name, _ in table("| role | can |")} == {row[0] for row in rows}
 
 

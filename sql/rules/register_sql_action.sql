@@ -86,26 +86,17 @@ language plpgsql
 stable
 as $$
 declare
-    v_wanted constant text := case
-        when check_action_function.batch
-            then 'fn(text[], text[], jsonb[], jsonb[]) returns jsonb[]'
-        else 'fn(text, text, jsonb, jsonb) returns jsonb'
-    end;
+    v_many constant text := case when check_action_function.batch then '[]' else '' end;
+    v_takes constant text := format('text%1$s, text%1$s, jsonb%1$s, jsonb%1$s', v_many);
+    v_returns constant text := 'jsonb' || v_many;
     v_wrong text;
 begin
     select case
         when p.prokind <> 'f' then 'is no plain function'
         when p.proretset then 'returns a set'
         when p.pronamespace = pg_my_temp_schema() then 'is temporary'
-        when p.proargtypes::oid[] is distinct from case
-            when check_action_function.batch then array[
-                'text[]'::regtype, 'text[]'::regtype, 'jsonb[]'::regtype, 'jsonb[]'::regtype
-            ]
-            else array['text'::regtype, 'text'::regtype, 'jsonb'::regtype, 'jsonb'::regtype]
-        end::oid[] then 'takes other arguments'
-        when p.prorettype is distinct from case
-            when check_action_function.batch then 'jsonb[]'::regtype else 'jsonb'::regtype
-        end then 'returns another type'
+        when oidvectortypes(p.proargtypes) <> v_takes then 'takes other arguments'
+        when format_type(p.prorettype, null) <> v_returns then 'returns another type'
     end
     into v_wrong
     from pg_proc as p
@@ -117,7 +108,8 @@ begin
     if v_wrong is not null then
         raise exception 'the function % %',
             coalesce(check_action_function.fn::text, 'null'), v_wrong
-            using errcode = 'PW013', hint = format('Pass a function %s.', v_wanted);
+            using errcode = 'PW013',
+                hint = format('Pass a function fn(%s) returns %s.', v_takes, v_returns);
     end if;
 end;
 $$;

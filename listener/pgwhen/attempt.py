@@ -43,14 +43,14 @@ class Attempt:
         self.started = True
         pairs = tuple((claim.context, claim.config) for claim in self.claims)
         first = pairs[0][0]
-        batched = self.handler.batch is not None
-        given = (Batch(first.action_type, first.line_oa_id, pairs),) if batched else pairs[0]
+        batch = Batch(first.action_type, first.line_oa_id, pairs)
+        given = pairs[0] if self.handler.batch is None else (batch,)
         try:
             if self.handler.threaded:
-                value = await _in_thread(executor, self.handler.function, given)
+                answer = await _in_thread(executor, self.handler.function, given)
             else:
-                value = await self.handler.function(*given)
-            results = self._checked(value) if batched else [Result(value)]
+                answer = Result(await self.handler.function(*given))
+            results = self._results(answer)
         except BaseException as exc:  # noqa: BLE001 -- SystemExit in a handler ends its action only
             return [] if self.over else self.failed(exc)
         return [_outcome(claim, result) for claim, result in zip(self.claims, results, strict=True)]
@@ -63,12 +63,14 @@ class Attempt:
         """Return the outcomes of what never started."""
         return [Released(claim.context.action_id, claim.token) for claim in self.claims]
 
-    def _checked(self, value: Any) -> Sequence[Result]:
-        """Return *value* if it is what a batch handler must return.
+    def _results(self, answer: Result) -> Sequence[Result]:
+        """Return a result for each claim.
 
-        A wrong one is not retryable: the handler did its work, and would do it again.
+        A wrong answer is not retryable: the handler did its work, and would do it again.
         """
-        wanted = len(self.claims)
+        value, wanted = answer.value, len(self.claims)
+        if self.handler.batch is None or answer.error is not None:
+            return [answer] * wanted
         if not isinstance(value, Sequence):
             got = type(value).__name__
         elif not all(isinstance(result, Result) for result in value):
@@ -86,8 +88,8 @@ class Attempt:
 
 async def _in_thread(
     executor: Executor, function: Callable[..., Any], given: tuple[Any, ...]
-) -> Any:
-    """Call *function* in a thread; carry what it raises as a value (futures refuse StopIteration)."""
+) -> Result:
+    """Call *function* in a thread. Carries over what it raises: a future refuses StopIteration."""
 
     def call() -> Result:
         try:
@@ -95,10 +97,8 @@ async def _in_thread(
         except BaseException as exc:  # noqa: BLE001 -- as in Attempt.run
             return Result(error=exc)
 
-    result = await asyncio.get_running_loop().run_in_executor(executor, copy_context().run, call)
-    if result.error is not None:
-        raise result.error
-    return result.value
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(executor, copy_context().run, call)
 
 
 def _outcome(claim: Claim, result: Result) -> Outcome:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+Connection = psycopg.AsyncConnection[dict[str, Any]]
+
 #: Seconds in which a connection must be there.
 CONNECT_TIMEOUT = 5
 
@@ -39,7 +41,7 @@ def parameters(settings: Settings, role: str, dsn: str) -> dict[str, Any]:
         given = conninfo.conninfo_to_dict(dsn)
     except psycopg.ProgrammingError as exc:
         raise SetupError(
-            f"the connection string cannot be read: {exc}",
+            f"the connection string cannot be read: {words(exc)}",
             hint="Write it as libpq does: postgresql://user@host/database or host=… dbname=….",
         ) from exc
     known: dict[str, Any] = {
@@ -62,10 +64,7 @@ def parameters(settings: Settings, role: str, dsn: str) -> dict[str, Any]:
 
 
 async def call(
-    conn: psycopg.AsyncConnection[dict[str, Any]],
-    query: str,
-    values: Sequence[Any],
-    limit: float,
+    conn: Connection, query: str, values: Sequence[Any], limit: float
 ) -> list[dict[str, Any]]:
     """Run one statement that has *limit* seconds to answer, else the connection is severed.
 
@@ -87,7 +86,7 @@ class _TimeLimit:
     Cancelling would not do: psycopg would first ask the server, over the same dead network.
     """
 
-    def __init__(self, conn: psycopg.AsyncConnection[Any], seconds: float) -> None:
+    def __init__(self, conn: Connection, seconds: float) -> None:
         self._conn = conn
         self._seconds = seconds
 
@@ -108,9 +107,14 @@ class _TimeLimit:
             copy.shutdown(socket.SHUT_RDWR)
 
 
+def words(exc: Exception) -> str:
+    """Return what *exc* says, in one line: libpq writes several."""
+    return " ".join(str(exc).split())
+
+
 def _trouble(exc: psycopg.Error, *, lost: bool) -> PgwhenError:
     state = exc.sqlstate or ""
-    message = exc.diag.message_primary or str(exc).strip()
+    message = exc.diag.message_primary or words(exc)
     if state == "57P02":  # the server fell over something else than this call
         return UnavailableError(message, sqlstate=state)
     if lost or state == "57014":

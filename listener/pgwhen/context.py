@@ -90,6 +90,11 @@ class Result:
     value: Any = None
     error: BaseException | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse a text as error: it would have no type, and no say in whether to retry."""
+        if not isinstance(self.error, BaseException | None):
+            raise TypeError(f"error must be an exception, as ActionError, not {self.error!r}")
+
 
 def _logger(action_type: str, **fields: Any) -> Log:
     return logging.LoggerAdapter(

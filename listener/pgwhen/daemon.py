@@ -71,6 +71,11 @@ class Daemon:
             await self._doorbell.close()
             await self._database.close()
 
+    def stop(self) -> None:
+        """Begin to end, as a first signal does."""
+        self._stop.set()
+        self._doorbell.nudge()
+
     async def _work(self) -> None:
         side = [self._dispatcher.settler.run, self._tick, self._announce]
         if self._settings.poll is None:
@@ -153,5 +158,4 @@ class Daemon:
         if self._stop.is_set():
             os._exit(128 + number)
         log.info("stopping", extra={"fields": {"signal": number.name}})
-        self._stop.set()
-        self._doorbell.nudge()
+        self.stop()

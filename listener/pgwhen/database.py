@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from .claim import loads, read_claim
-from .connection import CONNECT_TIMEOUT, call, parameters
-from .errors import UnavailableError
+from .connection import CONNECT_TIMEOUT, Connection, call, parameters
+from .errors import CallDiedError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    import psycopg
 
     from .claim import Claim
     from .outcome import Done, Failed, Released
     from .settings import Settings
 
 #: Seconds that an answer may be late after the server should have given up by itself.
-SLACK = 5.0
+SLACK = 3.0
+#: Seconds for the answer of a connection that is in doubt.
+PROOF = 2.0
 
 
 @dataclass(frozen=True)
@@ -52,17 +54,18 @@ class Database:
     def __init__(self, settings: Settings) -> None:
         self._worker = settings.worker
         self._limit = settings.statement_timeout + SLACK
-        self._pool: AsyncConnectionPool[psycopg.AsyncConnection[dict[str, Any]]] = (
-            AsyncConnectionPool(
-                kwargs=parameters(settings, "work", settings.dsn),
-                min_size=min(2, settings.pool_size),
-                max_size=settings.pool_size,
-                timeout=CONNECT_TIMEOUT,
-                reconnect_timeout=CONNECT_TIMEOUT,
-                configure=_configure,
-                open=False,
-                name="work",
-            )
+        self._used_at: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
+        self._lost_at = 0.0
+        self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+            kwargs=parameters(settings, "work", settings.dsn),
+            min_size=min(2, settings.pool_size),
+            max_size=settings.pool_size,
+            timeout=CONNECT_TIMEOUT,
+            reconnect_timeout=CONNECT_TIMEOUT,
+            configure=_configure,
+            check=self._check,
+            open=False,
+            name="work",
         )
 
     async def open(self) -> None:
@@ -156,10 +159,21 @@ class Database:
     async def _call(self, query: str, values: Sequence[Any]) -> list[dict[str, Any]]:
         try:
             async with self._pool.connection() as conn:
-                return await call(conn, query, values, self._limit)
+                rows = await call(conn, query, values, self._limit)
+                self._used_at[conn] = time.monotonic()
+                return rows
         except PoolTimeout as exc:
             raise UnavailableError(f"no connection to the database: {exc}") from exc
+        except CallDiedError:
+            self._lost_at = time.monotonic()
+            raise
+
+    async def _check(self, conn: Connection) -> None:
+        """Make *conn*, about to be handed out, prove that it lives if another has died since."""
+        if self._used_at.get(conn, self._lost_at) < self._lost_at:
+            await call(conn, "select 1", [], PROOF)
+            self._used_at[conn] = time.monotonic()
 
 
-async def _configure(conn: psycopg.AsyncConnection[Any]) -> None:
+async def _configure(conn: Connection) -> None:
     set_json_loads(loads, conn)

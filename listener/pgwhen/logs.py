@@ -29,7 +29,7 @@ def set_up(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LineFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    # It logs every connection handed out, and repeats what the callers say of failures.
+    # At INFO it logs every connection that it hands out.
     logging.getLogger("psycopg.pool").setLevel(max(logging.WARNING, logging.getLevelName(level)))
 
 

@@ -48,8 +48,9 @@ class Settings:
     threads: int = 32
     #: PGWHEN_GRACE, how long running handlers may go on after SIGTERM.
     grace: float = 30.0
-    #: PGWHEN_STATEMENT_TIMEOUT, for one call to the database.
-    statement_timeout: float = 30.0
+    #: PGWHEN_STATEMENT_TIMEOUT, for one call to the database. Above 11, a half-open connection may
+    #: go unnoticed for more than 15.
+    statement_timeout: float = 10.0
     #: PGWHEN_LOG_LEVEL: debug, info, warning or error.
     log_level: str = "INFO"
 
@@ -84,7 +85,7 @@ class Settings:
                 "PGWHEN_STATEMENT_TIMEOUT",
                 default.statement_timeout,
                 _seconds,
-                "a number of seconds, as 30",
+                "a number of seconds, as 10",
             ),
             log_level=read(
                 "PGWHEN_LOG_LEVEL", default.log_level, _level, "debug, info, warning or error"

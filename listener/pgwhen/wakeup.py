@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from .connection import call, parameters
+from .connection import Connection, call, parameters, words
 from .errors import UnavailableError
 from .settings import backoff
 
@@ -52,7 +52,7 @@ class Doorbell:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._conn: psycopg.AsyncConnection[dict[str, Any]] | None = None
+        self._conn: Connection | None = None
         self._lost = asyncio.Event()
         self._woken = asyncio.Event()
         self._probed_at = 0.0
@@ -68,7 +68,7 @@ class Doorbell:
                 await self._open()
             except (UnavailableError, psycopg.OperationalError) as exc:
                 pause = next(pauses)
-                log.warning("cannot listen, trying again in %.1f s: %s", pause, exc)
+                log.warning("cannot listen, trying again in %.1f s: %s", pause, words(exc))
                 await asyncio.sleep(pause)
             else:
                 pauses = backoff()
@@ -136,7 +136,7 @@ class Doorbell:
             raise
         self._conn = conn
 
-    async def _probe(self, conn: psycopg.AsyncConnection[dict[str, Any]]) -> None:
+    async def _probe(self, conn: Connection) -> None:
         """Prove that the server at the other end of *conn* still listens for this process."""
         rows = await call(conn, PROBE, [], ANSWER)
         if rows[0]["pid"] != conn.info.backend_pid:
@@ -158,7 +158,7 @@ class Doorbell:
         try:
             return await exchange
         except (UnavailableError, psycopg.OperationalError) as exc:
-            log.warning("listening connection lost: %s", exc)
+            log.warning("listening connection lost: %s", words(exc))
             await self.close()
             self._conn = None
             self.asleep = False
@@ -166,7 +166,7 @@ class Doorbell:
             return None
 
 
-async def _read(conn: psycopg.AsyncConnection[Any]) -> None:
+async def _read(conn: Connection) -> None:
     """Take what has arrived off the socket. Who rang, and with what payload, says nothing more."""
     conn.pgconn.consume_input()
     while conn.pgconn.notifies():

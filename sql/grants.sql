@@ -30,7 +30,8 @@ pgwhen.status(),
 pgwhen.explain(bigint, text, bigint, text),
 pgwhen.matches(jsonb, jsonb, timestamptz, text []),
 pgwhen.validate_rule(jsonb),
-_pgwhen.is_served(text)
+_pgwhen.is_served(text),
+_pgwhen.clock()
 to pgwhen_admin, pgwhen_editor, pgwhen_viewer;
 grant execute on function pgwhen.version(), pgwhen.status() to pgwhen_worker;
 

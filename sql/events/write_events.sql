@@ -116,7 +116,8 @@ begin
             (bucket, line_oa_id, user_id, type, keys, key, old, new, facts, at, created_at, chain)
         select
             _pgwhen.bucket(u.line_oa_id, u.user_id), u.line_oa_id, u.user_id, 'attribute_changed',
-            array['*', a.key], a.key, u.old -> a.key, u.new -> a.key, u.new,
+            array['*', a.key], a.key,
+            nullif(u.old -> a.key, 'null'), nullif(u.new -> a.key, 'null'), u.new,
             case when v_cause is null then v_at
                 else coalesce(_pgwhen.caused_at(v_cause, u.line_oa_id, u.user_id), v_at) end,
             v_now,

@@ -3,7 +3,7 @@ select
     a.action_type,
     a.status,
     count(*) as actions,
-    count(*) filter (where a.status = 'pending' and a.execute_at <= pg_catalog.now()) as due,
+    count(*) filter (where a.status = 'pending' and a.execute_at <= (select _pgwhen.clock())) as due,
     min(a.execute_at) as oldest_due,
     _pgwhen.is_served(a.action_type) as served
 from pgwhen.scheduled_action as a

@@ -39,6 +39,9 @@ values
     -- $now is the time of the event: here the day of the purchase, in 1997 and 1998.
     (
         'back again', 'attribute_changed',
-        '{"attribute": "last_purchase", "condition": {"event.old": {"$lt": {"$now": "-180 days"}}}}',
+        '{
+            "attribute": "last_purchase",
+            "condition": {"event.old": {"$lt": {"$now": "-180 days"}}}
+        }',
         'log_message', '{"text": "Good to see you again"}', 'always'
     );

@@ -70,12 +70,15 @@ where c.relnamespace in ('pgwhen'::regnamespace, '_pgwhen'::regnamespace) and ag
 order by 1"""
 
 BLOCKERS = """\
-select format('pid %%s (%%s, %%s, transaction since %%s): %%s', a.pid,
-    coalesce(nullif(a.application_name, ''), a.backend_type), coalesce(a.state, 'state hidden'),
-    coalesce(to_char(a.xact_start, 'HH24:MI:SS'), 'unknown'), left(a.query, 100))
+select case b.pid
+    when 0 then 'a prepared transaction, see pg_prepared_xacts'
+    else format('pid %%s (%%s, %%s, transaction since %%s): %%s', b.pid,
+        coalesce(nullif(a.application_name, ''), a.backend_type), coalesce(a.state, 'state hidden'),
+        coalesce(to_char(a.xact_start, 'HH24:MI:SS'), 'unknown'), left(a.query, 100))
+end
 from unnest(pg_blocking_pids(%s)) as b (pid)
-inner join pg_stat_activity as a on b.pid = a.pid
-order by a.pid"""
+left join pg_stat_activity as a on b.pid = a.pid
+order by b.pid"""
 
 
 class DeployError(PgwhenError):
@@ -103,19 +106,19 @@ class Report:
 def deploy(conninfo: str = "", *, lock_timeout: float = 5.0, tries: int = TRIES) -> Report:
     """Deploy to the database at *conninfo* (libpq's; what is missing comes from PG* variables).
 
-    *lock_timeout* is in seconds and holds for each lock of each try. Raises DeployError, having
-    changed nothing, and psycopg.OperationalError where there is no server.
+    *lock_timeout* is in seconds and holds for each lock of each try. Raises PgwhenError where there
+    is no server, and DeployError, having changed nothing.
     """
     for left in reversed(range(tries)):
         with (
-            psycopg.connect(conninfo, application_name="pgwhen deploy") as conn,
+            _connect(conninfo) as conn,
             _watched(conninfo, conn.info.backend_pid) as blockers,
         ):
             try:
                 return _deploy(conn, lock_timeout)
             except psycopg.Error as exc:
                 if not _may_pass(exc):
-                    raise
+                    raise DeployError(exc.sqlstate or "PW907", _primary(exc)) from exc
                 cause = exc
                 conn.rollback()
         if left:
@@ -131,9 +134,8 @@ def deploy(conninfo: str = "", *, lock_timeout: float = 5.0, tries: int = TRIES)
 
 def plan(conninfo: str = "", *, lock_timeout: float = 5.0) -> str:
     """Return the SQL that `deploy` would run now. Raises as `deploy` does; changes nothing."""
-    with psycopg.connect(conninfo, application_name="pgwhen deploy") as conn:
-        pending = _begin(conn, lock_timeout)
-        conn.rollback()
+    with _connect(conninfo) as conn:
+        pending = _pending(conn)
     state = [_recorded(script) for script in sources.migrations() if script.name in pending]
     return _page(state, lock_timeout)
 
@@ -168,15 +170,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def command(args: argparse.Namespace) -> int:
-    """Run `pgwhen deploy` and return its exit status. Raises DeployError, and PgwhenError."""
-    try:
-        if args.dry_run:
-            sys.stdout.write(plan(args.dsn, lock_timeout=args.lock_timeout))
-            return 0
-        report = deploy(args.dsn, lock_timeout=args.lock_timeout)
-    except psycopg.OperationalError as exc:
-        hint = "Name a server that is there: by --dsn, PGWHEN_DSN, or PGHOST and its like."
-        raise PgwhenError(str(exc).strip(), hint=hint) from exc
+    """Run `pgwhen deploy` and return its exit status. Raises PgwhenError."""
+    if args.dry_run:
+        sys.stdout.write(plan(args.dsn, lock_timeout=args.lock_timeout))
+        return 0
+    report = deploy(args.dsn, lock_timeout=args.lock_timeout)
     for name in report.applied:
         sys.stdout.write(f"applied {name}\n")
     for name in report.left_over:
@@ -187,8 +185,17 @@ def command(args: argparse.Namespace) -> int:
     return 0
 
 
+def _connect(conninfo: str, *, autocommit: bool = False) -> psycopg.Connection:
+    try:
+        return psycopg.connect(conninfo, autocommit=autocommit, application_name="pgwhen deploy")
+    except psycopg.OperationalError as exc:
+        hint = "Name a server that is there: by --dsn, PGWHEN_DSN, or PGHOST and its like."
+        raise PgwhenError(str(exc).strip(), hint=hint) from exc
+
+
 def _deploy(conn: psycopg.Connection, lock_timeout: float) -> Report:
-    pending = _begin(conn, lock_timeout)
+    conn.execute(_opening(lock_timeout).encode())
+    pending = _pending(conn)
     applied = [script for script in sources.migrations() if script.name in pending]
     for script in applied:
         _run(conn, script)
@@ -202,9 +209,8 @@ def _deploy(conn: psycopg.Connection, lock_timeout: float) -> Report:
     return Report([script.name for script in applied], left_over)
 
 
-def _begin(conn: psycopg.Connection, lock_timeout: float) -> list[str]:
-    """Open the transaction, take the lock, and return the names of the migrations to run."""
-    conn.execute(_opening(lock_timeout).encode())
+def _pending(conn: psycopg.Connection) -> list[str]:
+    """Refuse what preflight.sql refuses, and return the names of the migrations to run."""
     try:
         conn.execute(_preflight().encode())
     except psycopg.Error as exc:
@@ -274,7 +280,7 @@ def _watched(conninfo: str, pid: int) -> Iterator[list[str]]:
     """Yield a list that holds, while backend *pid* waits for locks, who held them last."""
     seen: list[str] = []
     done = threading.Event()
-    with psycopg.connect(conninfo, autocommit=True, application_name="pgwhen deploy") as conn:
+    with _connect(conninfo, autocommit=True) as conn:
 
         def look() -> None:
             with suppress(psycopg.OperationalError):  # seeing less must not end a deploy

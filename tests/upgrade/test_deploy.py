@@ -284,3 +284,16 @@ def test_command(empty_db: Database, capsys: pytest.CaptureFixture[str]) -> None
 def test_version_is_one(db: Database) -> None:
     """The database, the package and the files that `make dist` names say the same."""
     assert db.connect().execute("select pgwhen.version()").fetchone() == (pgwhen.__version__,)
+
+
+def test_prepared_transaction_is_named(db: Database, migration: Path) -> None:
+    """A blocker without a process is named as what it is."""
+    session = db.connect()
+    session.execute("begin; lock table pgwhen.trigger_rule in row exclusive mode")
+    session.execute(f"prepare transaction '{db.name}'".encode())
+
+    error = refused(db, lock_timeout=0.4)
+    session.execute(f"rollback prepared '{db.name}'".encode())
+
+    assert "in the way: a prepared transaction" in str(error)
+    assert migration.exists()

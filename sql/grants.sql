@@ -27,6 +27,7 @@ on table pgwhen.account to pgwhen_editor, pgwhen_viewer;
 grant execute on function
 pgwhen.version(),
 pgwhen.status(),
+pgwhen.tail(bigint, integer),
 pgwhen.explain(bigint, text, bigint, text),
 pgwhen.matches(jsonb, jsonb, timestamptz, text []),
 pgwhen.validate_rule(jsonb),
@@ -48,9 +49,7 @@ grant execute on function
 pgwhen.emit(text, text, jsonb, text, text, timestamptz),
 pgwhen.event_time(timestamptz),
 pgwhen.mute(boolean),
-_pgwhen.say(text, jsonb),
 _pgwhen.event_clock(),
-_pgwhen.said(text),
 _pgwhen.clock()
 to pgwhen_admin, pgwhen_editor, pgwhen_application;
 

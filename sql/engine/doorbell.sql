@@ -6,6 +6,7 @@ create or replace function pgwhen.try_sleep()
 returns text
 language plpgsql
 volatile
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -42,6 +43,7 @@ create or replace function pgwhen.wake_up()
 returns boolean
 language sql
 volatile
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 select pg_advisory_unlock(_pgwhen.lock_class(), _pgwhen.doorbell_lock());

@@ -2,7 +2,8 @@
 -- caller's own SQL actions.
 --
 -- SECURITY INVOKER, because a user's function is called from here and must run as whoever called;
--- what touches pgwhen's tables is in SECURITY DEFINER steps that trust nothing they are told.
+-- what touches pgwhen's tables is in SECURITY DEFINER steps that trust nothing they are told. The
+-- search_path is pinned all the same: a schema in the caller's own may belong to others.
 -- One EXCEPTION block holds one part of the batch, with constraints made immediate, for a deferred
 -- one would escape it. What raises is halved, down to one event, which fire_alone() takes apart.
 --
@@ -20,6 +21,7 @@ create or replace function pgwhen.process_events(
 returns pgwhen.pass
 language plpgsql
 volatile
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_lock_timeout constant text := pg_catalog.current_setting('lock_timeout');

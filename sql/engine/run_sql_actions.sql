@@ -214,6 +214,7 @@ create or replace function _pgwhen.run_claimed(worker text, actions pgwhen.claim
 returns integer
 language plpgsql
 volatile
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_todo pgwhen.claimed_action[] := actions;

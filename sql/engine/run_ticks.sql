@@ -10,7 +10,7 @@ create or replace procedure pgwhen.run_ticks(
 language plpgsql
 as $$
 declare
-    v_worker constant text := 'run_ticks:' || pg_catalog.pg_backend_pid();
+    v_worker constant text := 'run_ticks:' || pg_catalog.pg_backend_pid()::text;
     v_until constant timestamptz :=
         _pgwhen.clock() + pg_catalog.make_interval(secs => max_seconds::float8);
     v_claimed pgwhen.claimed_action[];

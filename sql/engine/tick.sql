@@ -2,6 +2,7 @@ create or replace function pgwhen.tick(batch_size integer default null)
 returns pgwhen.tick_report
 language plpgsql
 volatile
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_pass pgwhen.pass;

@@ -39,11 +39,13 @@ exception
 end;
 $$;
 
--- The time of an event that says none itself.
+-- The time of an event that says none itself. SECURITY DEFINER, as it is the default of columns that
+-- people write who may not look into _pgwhen.
 create or replace function _pgwhen.event_clock()
 returns timestamptz
 language plpgsql
 volatile
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin

@@ -2,6 +2,7 @@ create or replace function pgwhen.event_time(at timestamptz)
 returns void
 language plpgsql
 volatile
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin

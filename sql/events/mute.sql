@@ -2,6 +2,8 @@ create or replace function pgwhen.mute(muted boolean default true)
 returns void
 language sql
 volatile
+security definer
+set search_path = pg_catalog, pg_temp
 as $$
 select _pgwhen.say('muted', pg_catalog.to_jsonb(nullif(mute.muted, false)));
 $$;

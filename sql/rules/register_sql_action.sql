@@ -63,8 +63,8 @@ The function is fn(line_oa_id text, user_id text, config jsonb, ctx jsonb) retur
 batch, the same four as arrays (text[], text[], jsonb[], jsonb[]) returning jsonb[] in their order.
 What it writes happens exactly once; if it raises, the action is retried and then fails. It runs as
 the role that processes the event (a worker, or the owner of the pg_cron job), which needs EXECUTE
-on it, with that role's search_path: qualify what it reads and writes. It is kept by schema and
-name, so that it can be replaced.
+on it, with search_path pg_catalog, pg_temp: qualify what it reads and writes, or give it a SET
+clause. It is kept by schema and name, so that it can be replaced.
 
 config_schema is as in register_action. Binding the same again changes nothing; binding a name that
 a Python handler served takes it over.

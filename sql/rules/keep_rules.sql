@@ -9,6 +9,9 @@
 -- A row whose definition does not change is not checked again, so that a rule which a newer version
 -- would refuse can still be disabled, parked or deleted. It is checked when it goes live.
 --
+-- The first statement of a session plans for all that follow it: nothing here joins transition
+-- tables, for which a plan made for one row would be a nested loop over thousands.
+--
 -- SECURITY DEFINER: who may write a rule need not be able to write what follows from it.
 
 create or replace function _pgwhen.rule_to_insert()
@@ -129,19 +132,19 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     delete from _pgwhen.rule as c
-    using (
-        select o.id
-        from old_rows as o
-        except
-        select n.id
-        from new_rows as n
-        where _pgwhen.rule_is_live(n.enabled, n.deleted_date, n.parked_reason)
-    ) as gone
-    where c.trigger_rule_id = gone.id;
-
+    where c.trigger_rule_id = any(
+        array(
+            select o.id
+            from old_rows as o
+            except
+            select n.id
+            from new_rows as n
+            where _pgwhen.rule_is_live(n.enabled, n.deleted_date, n.parked_reason)
+        )
+    );
     perform _pgwhen.list_action_types(
         array(
-            select distinct n.action_type
+            select n.action_type
             from new_rows as n
             where n.deleted_date is null
             except
@@ -149,29 +152,18 @@ begin
             from old_rows as o
         )
     );
-    perform _pgwhen.compile_rules(
-        array(
-            select n.id
-            from new_rows as n
-            left join old_rows as o on n.id = o.id
-            where
-                (
-                    n.source_type, n.source_config, n.line_oa_id, n.organization_id,
-                    n.frequency, n.cooldown_seconds, n.action_type, n.action_config,
-                    n.workflow_id, n.workflow_node_path, n.enabled_date
-                ) is distinct from (
-                    o.source_type, o.source_config, o.line_oa_id, o.organization_id,
-                    o.frequency, o.cooldown_seconds, o.action_type, o.action_config,
-                    o.workflow_id, o.workflow_node_path, o.enabled_date
-                )
-                or not _pgwhen.rule_is_live(o.enabled, o.deleted_date, o.parked_reason)
-        )
-    );
-    perform _pgwhen.cancel_rule_actions(n.id, 'rule_deleted')
-    from new_rows as n
-    inner join old_rows as o on n.id = o.id
-    where n.deleted_date is not null and o.deleted_date is null
-    order by n.id;
+    perform _pgwhen.compile_rules(array(select n.id from new_rows as n));
+    perform _pgwhen.cancel_rule_actions(gone.id, 'rule_deleted')
+    from (
+        select n.id
+        from new_rows as n
+        where n.deleted_date is not null
+        except
+        select o.id
+        from old_rows as o
+        where o.deleted_date is not null
+        order by id
+    ) as gone;
     return null;
 end;
 $$;
@@ -184,13 +176,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     delete from _pgwhen.rule as c
-    using old_rows as o
-    where c.trigger_rule_id = o.id;
+    where c.trigger_rule_id = any(array(select o.id from old_rows as o));
 
-    perform _pgwhen.cancel_rule_actions(o.id, 'rule_deleted')
-    from old_rows as o
-    where o.deleted_date is null
-    order by o.id;
+    perform _pgwhen.cancel_rule_actions(gone.id, 'rule_deleted')
+    from (select o.id from old_rows as o where o.deleted_date is null order by o.id) as gone;
     return null;
 end;
 $$;

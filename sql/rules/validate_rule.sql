@@ -142,7 +142,7 @@ begin
     select t.config_schema
     into v_schema
     from _pgwhen.action_type as t
-    where t.name = action_faults.action_type and t.kind <> 'unserved';
+    where t.name = action_faults.action_type;
 
     if v_schema is not null then
         v_faults := v_faults || _pgwhen.schema_faults(

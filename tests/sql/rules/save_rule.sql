@@ -100,16 +100,16 @@ select results_eq(
 
 select
     is(
-        _pgwhen.frequency_period(f.name, 0),
+        _pgwhen.frequency_period(f.name, 0)::text,
         f.period,
-        f.name || ' lasts ' || coalesce(f.period::text, 'as it does')
+        f.name || ' has the period ' || coalesce(f.period, 'null')
     )
 from (
     values
     ('always', null), ('once', null),
-    ('once_per_minute', interval '60 seconds'), ('once_per_hour', interval '60 minutes'),
-    ('once_per_day', interval '24 hours'), ('once_per_week', interval '168 hours'),
-    ('once_per_month', interval '720 hours'), ('once_per_calendar_month', null)
+    ('once_per_minute', '00:01:00'), ('once_per_hour', '01:00:00'),
+    ('once_per_day', '24:00:00'), ('once_per_week', '168:00:00'),
+    ('once_per_month', '720:00:00'), ('once_per_calendar_month', null)
 ) as f (name, period);
 
 -- Dates -----------------------------------------------------------------------------------

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.support import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CODE = re.compile(r"\bPW[0-9]{3}\b")
 

@@ -1,6 +1,6 @@
 -- pgwhen.validate_rule: every fault of a rule, whatever it is given.
 begin;
-select plan(66);
+select plan(77);
 
 create function pg_temp.faults(rule jsonb) returns text[] language sql as $$
 select array(
@@ -149,6 +149,19 @@ from (
         '{PW005 action_config.delay.expiresSeconds,PW005 action_config.delay.waitForTracking}'
     )
 ) as bad (delay, faults);
+
+select
+    is(
+        pg_temp.faults(pg_temp.delay(jsonb_build_object(later.key, 1))),
+        array['PW005 action_config.delay.' || later.key],
+        'tells that the delay ' || later.key || ' is not served yet'
+    )
+from (
+    values
+    ('waitForTracking'), ('tracking'), ('expiresSeconds'), ('delaySeconds'), ('onExpire'),
+    ('onClick'), ('until'), ('after'), ('reEvaluateConditions'), ('whenPending'),
+    ('onRuleDisabled')
+) as later (key);
 
 -- Anything --------------------------------------------------------------------------------
 

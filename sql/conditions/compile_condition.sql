@@ -1,7 +1,7 @@
 -- _pgwhen.compile_condition: a condition as one jsonpath predicate with variables.
 --
 -- How MongoDB's meaning comes out of a language of three values, in lax mode:
--- * Negation is pushed down to the leaves as the text is made ($nor of an $and is an or of
+-- * Negation is pushed down to the leaves as the text is made ($nor of an $and is an "or" of
 --   negated leaves). A negated leaf is (!(leaf) || (leaf) is unknown): two-valued. A leaf that
 --   is not negated may be unknown, as when a text meets a number; only "and" and "or" stand above
 --   it, so taking unknown for false at the very top is exact. exists(1 ? (…)) does that.
@@ -24,40 +24,38 @@ declare
     v_expr text;
     v_bound jsonb := '{"v": [], "a": [], "t": []}';
 begin
-    select f.* into v_fault from _pgwhen.condition_faults(condition) as f limit 1;
+    select f.* into v_fault
+    from _pgwhen.condition_faults(compile_condition.condition) as f
+    limit 1;
     if found then
         raise exception '%: %', v_fault.path, v_fault.message
             using errcode = v_fault.code, hint = v_fault.hint;
     end if;
-    if condition is null or condition in ('null', '{}') then
+    if
+        compile_condition.condition is null
+        or compile_condition.condition in ('null', '{}')
+    then
         return (null, '{}', null)::_pgwhen.compiled;
     end if;
 
-    select c.expr, c.bound
-    into v_expr, v_bound
-    from _pgwhen.compile_clause(condition, '$', '$', false, v_bound) as c;
+    select c.expr, c.bound into v_expr, v_bound
+    from _pgwhen.compile_clause(compile_condition.condition, '$', false, v_bound) as c;
 
     return (
         format('exists(1 ? (%s))', v_expr),
-        _pgwhen.named(v_bound, 'v'),
+        _pgwhen.bound_as(v_bound, 'v'),
         nullif(
-            jsonb_build_object('audiences', _pgwhen.named(v_bound, 'a'), 'times', _pgwhen.named(v_bound, 't')),
+            jsonb_build_object(
+                'audiences', _pgwhen.bound_as(v_bound, 'a'),
+                'times', _pgwhen.bound_as(v_bound, 't')
+            ),
             '{"audiences": {}, "times": {}}'
         )
     )::_pgwhen.compiled;
 end;
 $$;
 
--- The values bound under one letter, by their variables' names.
-create or replace function _pgwhen.named(bound jsonb, letter text)
-returns jsonb
-language sql
-immutable
-as $$
-select coalesce(jsonb_object_agg(letter || (b.place - 1), b.value), '{}')
-from jsonb_array_elements(bound -> letter) with ordinality as b (value, place)
-$$;
-
+-- bound holds, under the letter of its kind, what has been given a variable so far.
 create or replace function _pgwhen.bind(
     letter text,
     value jsonb,
@@ -68,26 +66,26 @@ language sql
 immutable
 as $$
 select
-    jsonb_set(bound, array[letter], (bound -> letter) || jsonb_build_array(value)),
-    '$' || letter || jsonb_array_length(bound -> letter)
+    jsonb_set(
+        bind.bound, array[bind.letter],
+        (bind.bound -> bind.letter) || jsonb_build_array(bind.value)
+    ),
+    '$' || bind.letter || jsonb_array_length(bind.bound -> bind.letter);
 $$;
 
-create or replace function _pgwhen.joined(exprs text[], negated boolean, by_and boolean)
-returns text
+create or replace function _pgwhen.bound_as(bound jsonb, letter text)
+returns jsonb
 language sql
 immutable
 as $$
-select case
-    when cardinality(exprs) = 0 then case when by_and != negated then '1 == 1' else '1 == 0' end
-    else '(' || array_to_string(exprs, case when by_and != negated then ' && ' else ' || ' end) || ')'
-end
+select coalesce(jsonb_object_agg(bound_as.letter || (b.place - 1), b.value), '{}')
+from jsonb_array_elements(bound_as.bound -> bound_as.letter) with ordinality as b (value, place);
 $$;
 
--- An object of fields and logical operators. item is the jsonpath item that the fields belong
--- to, $ or @; origin is the same item as a path from the document's root.
+-- An object of fields and logical operators. origin is the path from the document's root to
+-- what the fields belong to: '$', or the elements of an $elemMatch, of which one is at hand as @.
 create or replace function _pgwhen.compile_clause(
     condition jsonb,
-    item text,
     origin text,
     negated boolean,
     inout bound jsonb,
@@ -102,19 +100,27 @@ declare
     v_expr text;
     v_exprs text[] := '{}';
 begin
-    for v_name, v_value in select c.key, c.value from jsonb_each(condition) as c loop
+    for v_name, v_value in
+        select c.key, c.value
+        from jsonb_each(compile_clause.condition) as c
+    loop
         case v_name
             when '$and', '$or', '$nor' then
                 select c.expr, c.bound into v_expr, bound
                 from _pgwhen.compile_clauses(
-                    v_value, item, origin, v_name = '$and', negated != (v_name = '$nor'), bound
+                    v_value, v_name = '$and', compile_clause.origin,
+                    compile_clause.negated != (v_name = '$nor'), compile_clause.bound
                 ) as c;
             when '$not' then
                 select c.expr, c.bound into v_expr, bound
-                from _pgwhen.compile_clause(v_value, item, origin, not negated, bound) as c;
+                from _pgwhen.compile_clause(
+                    v_value, compile_clause.origin,
+                    not compile_clause.negated, compile_clause.bound
+                ) as c;
             when '$audience' then
-                select b.variable, b.bound into v_expr, bound from _pgwhen.bind('a', v_value, bound) as b;
-                v_expr := v_expr || case when negated then ' == false' else ' == true' end;
+                select format('%s == %s', b.variable, (not compile_clause.negated)::text), b.bound
+                into v_expr, bound
+                from _pgwhen.bind('a', v_value, compile_clause.bound) as b;
             else
                 select c.expr, c.bound into v_expr, bound
                 from _pgwhen.compile_operators(
@@ -122,20 +128,20 @@ begin
                         when jsonb_typeof(v_value) = 'object' then v_value
                         else jsonb_build_object('$eq', v_value)
                     end,
-                    item, string_to_array(v_name, '.'), origin, negated, bound
+                    compile_clause.origin, string_to_array(v_name, '.'),
+                    compile_clause.negated, compile_clause.bound
                 ) as c;
         end case;
         v_exprs := v_exprs || v_expr;
     end loop;
-    expr := _pgwhen.joined(v_exprs, negated, true);
+    expr := _pgwhen.joined(v_exprs, true, compile_clause.negated);
 end;
 $$;
 
 create or replace function _pgwhen.compile_clauses(
     conditions jsonb,
-    item text,
-    origin text,
     by_and boolean,
+    origin text,
     negated boolean,
     inout bound jsonb,
     out expr text
@@ -148,11 +154,34 @@ declare
     v_expr text;
     v_exprs text[] := '{}';
 begin
-    for v_condition in select c.value from jsonb_array_elements(conditions) as c loop
+    for v_condition in
+        select c.value
+        from jsonb_array_elements(compile_clauses.conditions) as c
+    loop
         select c.expr, c.bound into v_expr, bound
-        from _pgwhen.compile_clause(v_condition, item, origin, negated, bound) as c;
+        from _pgwhen.compile_clause(
+            v_condition, compile_clauses.origin, compile_clauses.negated, compile_clauses.bound
+        ) as c;
         v_exprs := v_exprs || v_expr;
     end loop;
-    expr := _pgwhen.joined(v_exprs, negated, by_and);
+    expr := _pgwhen.joined(v_exprs, compile_clauses.by_and, compile_clauses.negated);
+end;
+$$;
+
+-- Parts that have taken a negation in turn "and" into "or" around them. "And" of nothing is true.
+create or replace function _pgwhen.joined(exprs text[], by_and boolean, negated boolean)
+returns text
+language sql
+immutable
+as $$
+select case
+    when joined.exprs != '{}' then
+        '('
+        || array_to_string(
+            joined.exprs, case when joined.by_and != joined.negated then ' && ' else ' || ' end
+        )
+        || ')'
+    when joined.by_and != joined.negated then '1 == 1'
+    else '1 == 0'
 end;
 $$;

@@ -4,9 +4,8 @@ create or replace function _pgwhen.compile_leaf(
     operator text,
     operand jsonb,
     options text,
-    item text,
-    field text[],
     origin text,
+    field text[],
     inout bound jsonb,
     out expr text
 )
@@ -14,48 +13,71 @@ language plpgsql
 stable
 as $$
 declare
-    v_place constant text := item || _pgwhen.steps(field);
-    v_is_element constant boolean := field = '{}';
+    v_is_element constant boolean := compile_leaf.field = '{}';
+    v_is_moment constant boolean := _pgwhen.is_moment(compile_leaf.operand);
+    v_item constant text := _pgwhen.item_at(compile_leaf.origin);
+    v_place constant text := v_item || _pgwhen.steps(compile_leaf.field);
     v_variable text;
 begin
-    if operator = '$elemMatch' then
+    if compile_leaf.operator = '$elemMatch' then
         select c.expr, c.bound into expr, bound
-        from _pgwhen.compile_element_match(operand, item, field, origin, bound) as c;
+        from _pgwhen.compile_element_match(
+            compile_leaf.operand, compile_leaf.origin, compile_leaf.field, compile_leaf.bound
+        ) as c;
         return;
     end if;
-    if operator not in ('$exists', '$type', '$regex') then
+
+    if compile_leaf.operator not in ('$exists', '$type', '$regex') then
         select b.variable, b.bound into v_variable, bound
         from _pgwhen.bind(
-            case when _pgwhen.is_moment(operand) then 't' else 'v' end,
+            case when v_is_moment then 't' else 'v' end,
             case
-                when _pgwhen.is_moment(operand)
-                    then _pgwhen.moment(operator, operand, origin || _pgwhen.steps(field))
-                else operand
+                when v_is_moment then _pgwhen.moment(
+                    compile_leaf.operator, compile_leaf.operand,
+                    compile_leaf.origin || _pgwhen.steps(compile_leaf.field)
+                )
+                else compile_leaf.operand
             end,
-            bound
+            compile_leaf.bound
         ) as b;
     end if;
 
     expr := case
-        when operator = '$exists' then format('exists(%s)', v_place)
-        when operator = '$type' then _pgwhen.type_expr(operand, v_place, v_is_element)
-        when operator = '$regex' then _pgwhen.regex_expr(operand #>> '{}', options, v_place)
-        when operator = '$size' then _pgwhen.size_expr(v_variable, item, field)
-        when operator = '$mod' then
+        when compile_leaf.operator = '$exists' then
+            format('exists(%s)', v_place)
+        when compile_leaf.operator = '$type' then
+            _pgwhen.type_expr(compile_leaf.operand, v_place, v_is_element)
+        when compile_leaf.operator = '$regex' then
+            _pgwhen.regex_expr(compile_leaf.operand #>> '{}', compile_leaf.options, v_place)
+        when compile_leaf.operator = '$size' then
+            _pgwhen.size_expr(v_variable, v_item, compile_leaf.field)
+        when compile_leaf.operator = '$mod' then
             format(
                 'exists(%1$s ? (@.type() == "number" && (@ - @ %% 1) %% %2$s[0] == %2$s[1]))',
                 v_place, v_variable
             )
-        when _pgwhen.is_moment(operand) then format('%s == %s[*]', v_place, v_variable)
-        else _pgwhen.comparison_expr(operator, operand, v_variable, item, field)
+        when v_is_moment then
+            format('%s == %s[*]', v_place, v_variable)
+        else
+            _pgwhen.comparison_expr(
+                compile_leaf.operator, compile_leaf.operand, v_variable, v_item, compile_leaf.field
+            )
     end;
 
     -- A comparison would look into an element that is an array; MongoDB compares it whole,
     -- and no array equals a scalar.
-    if v_is_element and operator not in ('$exists', '$type', '$size') then
+    if v_is_element and compile_leaf.operator not in ('$exists', '$type', '$size') then
         expr := format('(@.type() != "array" && %s)', expr);
     end if;
 end;
+$$;
+
+create or replace function _pgwhen.item_at(origin text)
+returns text
+language sql
+immutable
+as $$
+select case when item_at.origin = '$' then '$' else '@' end;
 $$;
 
 create or replace function _pgwhen.steps(field text[])
@@ -64,7 +86,17 @@ language sql
 immutable
 as $$
 select coalesce(string_agg('.' || to_jsonb(f.part)::text, '' order by f.place), '')
-from unnest(field) with ordinality as f (part, place)
+from unnest(steps.field) with ordinality as f (part, place);
+$$;
+
+-- The two halves of a field: what holds its last step, and that step.
+create or replace function _pgwhen.last_step(field text[], out holder text, out step text)
+language sql
+immutable
+as $$
+select
+    _pgwhen.steps(last_step.field[:cardinality(last_step.field) - 1]),
+    _pgwhen.steps(last_step.field[cardinality(last_step.field):]);
 $$;
 
 -- What holds() needs to list the texts that stand in the asked relation to now.
@@ -74,34 +106,10 @@ language sql
 stable
 as $$
 select jsonb_build_object(
-    'path', origin || '[*]',
-    'operator', operator,
-    'offset', _pgwhen.offset_text(operand -> '$now')
-)
-$$;
-
--- Missing as MongoDB has it: some object on the way lacks the next step, or holds there a
--- scalar with steps still to go. In arrays only elements that are objects can lack anything.
-create or replace function _pgwhen.missing_expr(item text, field text[])
-returns text
-language sql
-immutable
-as $$
-select string_agg(
-    format(
-        case
-            when f.place = cardinality(field)
-                then 'exists(%1$s ? (@.type() == "object" && !exists(@%2$s)))'
-            else
-                'exists(%1$s ? (@.type() == "object" '
-                '&& !(@%2$s.type() == "object" || @%2$s.type() == "array")))'
-        end,
-        item || _pgwhen.steps(field[:f.place - 1]),
-        _pgwhen.steps(array[f.part])
-    ),
-    ' || ' order by f.place desc
-)
-from unnest(field) with ordinality as f (part, place)
+    'path', moment.origin || '[*]',
+    'operator', moment.operator,
+    'offset', _pgwhen.offset_text(moment.operand -> '$now')
+);
 $$;
 
 create or replace function _pgwhen.comparison_expr(
@@ -115,23 +123,59 @@ returns text
 language sql
 immutable
 as $$
-select case
-    when field != '{}' and (
-        (operator in ('$eq', '$gte', '$lte') and operand = 'null')
-        or (operator = '$in' and operand @> '[null]')
-    ) then format('(%s || %s)', c.comparison, _pgwhen.missing_expr(item, field))
-    else c.comparison
-end
+select
+    case
+        when c.takes_missing and comparison_expr.field != '{}' then
+            format(
+                '(%s || %s)',
+                c.comparison, _pgwhen.missing_expr(comparison_expr.item, comparison_expr.field)
+            )
+        else c.comparison
+    end
 from (
-    select item || _pgwhen.steps(field) || case operator
-        when '$eq' then ' == ' || variable
-        when '$gt' then ' > ' || variable
-        when '$gte' then ' >= ' || variable
-        when '$lt' then ' < ' || variable
-        when '$lte' then ' <= ' || variable
-        when '$in' then ' == ' || variable || '[*]'
-    end as comparison
-) as c
+    select
+        comparison_expr.item
+        || _pgwhen.steps(comparison_expr.field)
+        || case comparison_expr.operator
+            when '$gt' then ' > '
+            when '$gte' then ' >= '
+            when '$lt' then ' < '
+            when '$lte' then ' <= '
+            else ' == '
+        end
+        || comparison_expr.variable
+        || case comparison_expr.operator when '$in' then '[*]' else '' end as comparison,
+        case comparison_expr.operator
+            when '$in' then comparison_expr.operand @> '[null]'
+            else
+                comparison_expr.operand = 'null'
+                and comparison_expr.operator in ('$eq', '$gte', '$lte')
+        end as takes_missing
+) as c;
+$$;
+
+-- Missing as MongoDB has it: some object on the way lacks the next step, or holds there a
+-- scalar with steps still to go. In arrays only elements that are objects can lack anything.
+create or replace function _pgwhen.missing_expr(item text, field text[])
+returns text
+language sql
+immutable
+as $$
+select string_agg(
+    format(
+        case
+            when f.place = cardinality(missing_expr.field) then
+                'exists(%1$s ? (@.type() == "object" && !exists(@%2$s)))'
+            else
+                'exists(%1$s ? (@.type() == "object" '
+                '&& !(@%2$s.type() == "object" || @%2$s.type() == "array")))'
+        end,
+        missing_expr.item || _pgwhen.steps(missing_expr.field[:f.place - 1]),
+        _pgwhen.steps(array[f.part])
+    ),
+    ' || ' order by f.place desc
+)
+from unnest(missing_expr.field) with ordinality as f (part, place);
 $$;
 
 create or replace function _pgwhen.type_expr(types jsonb, place text, is_element boolean)
@@ -140,17 +184,19 @@ language sql
 immutable
 as $$
 select '(' || string_agg(
-    case
-        when is_element or t.name = 'array' then format('%s.type() == "%s"', place, t.name)
-        else format('%s[*].type() == "%s"', place, t.name)
-    end,
-    ' || ' order by t.name
+    format(
+        case
+            when type_expr.is_element or t.name = 'array' then '%s.type() == "%s"'
+            else '%s[*].type() == "%s"'
+        end,
+        type_expr.place, t.name
+    ),
+    ' || '
 ) || ')'
 from (
-    select distinct case n.name when 'bool' then 'boolean' else n.name end as name
-    from jsonb_path_query(types, '$[*]') as v (value)
-    cross join lateral (select v.value #>> '{}' as name) as n
-) as t
+    select replace(n.name #>> '{}', 'bool', 'boolean') as name
+    from jsonb_path_query(type_expr.types, '$[*]') as n (name)
+) as t;
 $$;
 
 create or replace function _pgwhen.regex_expr(pattern text, options text, place text)
@@ -160,10 +206,10 @@ immutable
 as $$
 select format(
     '%s like_regex %s flag "%s"',
-    place,
-    to_jsonb((_pgwhen.are_from_pcre(pattern, options)).are),
-    case when options like '%i%' then 'is' else 's' end
-)
+    regex_expr.place,
+    to_jsonb((_pgwhen.are_from_pcre(regex_expr.pattern, regex_expr.options)).are),
+    case when regex_expr.options like '%i%' then 'is' else 's' end
+);
 $$;
 
 -- .size() of a scalar is 1 and a filter looks into arrays, so the array is tested as a member
@@ -174,21 +220,22 @@ language sql
 immutable
 as $$
 select case
-    when field = '{}' then format('(@.type() == "array" && @.size() == %s)', variable)
-    else format(
-        'exists(%1$s ? (@.type() == "object" && @%2$s.type() == "array" && @%2$s.size() == %3$s))',
-        item || _pgwhen.steps(field[:cardinality(field) - 1]),
-        _pgwhen.steps(field[cardinality(field):]),
-        variable
-    )
+    when size_expr.field = '{}' then
+        format('(@.type() == "array" && @.size() == %s)', size_expr.variable)
+    else
+        format(
+            'exists(%1$s ? (@.type() == "object" '
+            '&& @%2$s.type() == "array" && @%2$s.size() == %3$s))',
+            size_expr.item || l.holder, l.step, size_expr.variable
+        )
 end
+from _pgwhen.last_step(size_expr.field) as l;
 $$;
 
 create or replace function _pgwhen.compile_element_match(
     operand jsonb,
-    item text,
-    field text[],
     origin text,
+    field text[],
     inout bound jsonb,
     out expr text
 )
@@ -196,26 +243,30 @@ language plpgsql
 stable
 as $$
 declare
-    v_elements constant text := origin || _pgwhen.steps(field) || '[*]';
-    v_test text;
+    v_elements constant text :=
+        compile_element_match.origin || _pgwhen.steps(compile_element_match.field) || '[*]';
 begin
-    if _pgwhen.matches_values(operand) then
-        select c.expr, c.bound into v_test, bound
-        from _pgwhen.compile_operators(operand, '@', '{}', v_elements, false, bound) as c;
+    if _pgwhen.matches_values(compile_element_match.operand) then
+        select c.expr, c.bound into expr, bound
+        from _pgwhen.compile_operators(
+            compile_element_match.operand, v_elements, '{}', false, compile_element_match.bound
+        ) as c;
     else
-        select '@.type() == "object" && ' || c.expr, c.bound into v_test, bound
-        from _pgwhen.compile_clause(operand, '@', v_elements, false, bound) as c;
+        select '@.type() == "object" && ' || c.expr, c.bound into expr, bound
+        from _pgwhen.compile_clause(
+            compile_element_match.operand, v_elements, false, compile_element_match.bound
+        ) as c;
     end if;
 
-    if field = '{}' then
-        expr := format('(@.type() == "array" && exists(@ ? (%s)))', v_test);
+    if compile_element_match.field = '{}' then
+        expr := format('(@.type() == "array" && exists(@ ? (%s)))', expr);
     else
-        expr := format(
+        select format(
             'exists(%1$s ? (@.type() == "object" && @%2$s.type() == "array")%2$s ? (%3$s))',
-            item || _pgwhen.steps(field[:cardinality(field) - 1]),
-            _pgwhen.steps(field[cardinality(field):]),
-            v_test
-        );
+            _pgwhen.item_at(compile_element_match.origin) || l.holder, l.step, expr
+        )
+        into expr
+        from _pgwhen.last_step(compile_element_match.field) as l;
     end if;
 end;
 $$;

@@ -1,13 +1,11 @@
 -- _pgwhen.compile_operators: the operators beside one field, as jsonpath.
 --
--- item and field say where the value stands: item."a"."b", each step looking into arrays. With
--- an empty field the value is the item itself, an element under $elemMatch, and is not looked into.
+-- With an empty field the operators are those of an $elemMatch, on the element itself.
 
 create or replace function _pgwhen.compile_operators(
     operators jsonb,
-    item text,
-    field text[],
     origin text,
+    field text[],
     negated boolean,
     inout bound jsonb,
     out expr text
@@ -22,34 +20,43 @@ declare
     v_exprs text[] := '{}';
 begin
     for v_operator, v_operand in
-        select o.key, o.value from jsonb_each(operators) as o where o.key != '$options'
+        select o.key, o.value
+        from jsonb_each(compile_operators.operators) as o
+        where o.key != '$options'
     loop
         case v_operator
             when '$not' then
                 select c.expr, c.bound into v_expr, bound
-                from _pgwhen.compile_operators(v_operand, item, field, origin, not negated, bound) as c;
+                from _pgwhen.compile_operators(
+                    v_operand, compile_operators.origin, compile_operators.field,
+                    not compile_operators.negated, compile_operators.bound
+                ) as c;
             when '$all' then
                 select c.expr, c.bound into v_expr, bound
-                from _pgwhen.compile_all(v_operand, item, field, origin, negated, bound) as c;
+                from _pgwhen.compile_all(
+                    v_operand, compile_operators.origin, compile_operators.field,
+                    compile_operators.negated, compile_operators.bound
+                ) as c;
             else
                 select c.expr, c.bound into v_expr, bound
                 from _pgwhen.compile_operator(
-                    v_operator, v_operand, coalesce(operators ->> '$options', ''),
-                    item, field, origin, negated, bound
+                    v_operator, v_operand,
+                    coalesce(compile_operators.operators ->> '$options', ''),
+                    compile_operators.origin, compile_operators.field,
+                    compile_operators.negated, compile_operators.bound
                 ) as c;
         end case;
         v_exprs := v_exprs || v_expr;
     end loop;
-    expr := _pgwhen.joined(v_exprs, negated, true);
+    expr := _pgwhen.joined(v_exprs, true, compile_operators.negated);
 end;
 $$;
 
--- $all of nothing is false, as in MongoDB: nothing is $in of nothing.
+-- $all of nothing is false, as in MongoDB, so an empty list is joined by "or".
 create or replace function _pgwhen.compile_all(
-    operand jsonb,
-    item text,
-    field text[],
+    operands jsonb,
     origin text,
+    field text[],
     negated boolean,
     inout bound jsonb,
     out expr text
@@ -58,16 +65,22 @@ language plpgsql
 stable
 as $$
 declare
-    v_value jsonb;
+    v_operand jsonb;
     v_expr text;
     v_exprs text[] := '{}';
 begin
-    for v_value in select e.value from jsonb_array_elements(operand) as e loop
+    for v_operand in
+        select e.value
+        from jsonb_array_elements(compile_all.operands) as e
+    loop
         select c.expr, c.bound into v_expr, bound
-        from _pgwhen.compile_operator('$eq', v_value, '', item, field, origin, negated, bound) as c;
+        from _pgwhen.compile_operator(
+            '$eq', v_operand, '', compile_all.origin, compile_all.field,
+            compile_all.negated, compile_all.bound
+        ) as c;
         v_exprs := v_exprs || v_expr;
     end loop;
-    expr := _pgwhen.joined(v_exprs, negated, v_exprs != '{}');
+    expr := _pgwhen.joined(v_exprs, compile_all.operands != '[]', compile_all.negated);
 end;
 $$;
 
@@ -77,9 +90,8 @@ create or replace function _pgwhen.compile_operator(
     operator text,
     operand jsonb,
     options text,
-    item text,
-    field text[],
     origin text,
+    field text[],
     negated boolean,
     inout bound jsonb,
     out expr text
@@ -88,26 +100,27 @@ language plpgsql
 stable
 as $$
 declare
-    v_positive constant text := case operator
+    v_positive constant text := case compile_operator.operator
         when '$ne' then '$eq'
         when '$nin' then '$in'
-        else operator
+        else compile_operator.operator
     end;
-    v_negated constant boolean :=
-        negated != (v_positive != operator or (operator = '$exists' and operand = 'false'));
+    v_is_negative constant boolean :=
+        v_positive != compile_operator.operator
+        or (v_positive = '$exists' and compile_operator.operand = 'false');
+    v_is_certain constant boolean :=
+        v_positive in ('$exists', '$type', '$size', '$mod', '$elemMatch')
+        or compile_operator.operand = 'null';
 begin
     select c.expr, c.bound into expr, bound
-    from _pgwhen.compile_leaf(v_positive, operand, options, item, field, origin, bound) as c;
+    from _pgwhen.compile_leaf(
+        v_positive, compile_operator.operand, compile_operator.options,
+        compile_operator.origin, compile_operator.field, compile_operator.bound
+    ) as c;
 
-    if v_negated then
+    if compile_operator.negated != v_is_negative then
         expr := format(
-            case
-                when
-                    v_positive in ('$exists', '$type', '$size', '$mod', '$elemMatch')
-                    or operand = 'null' then '!(%1$s)'
-                else '(!(%1$s) || (%1$s) is unknown)'
-            end,
-            expr
+            case when v_is_certain then '!(%1$s)' else '(!(%1$s) || (%1$s) is unknown)' end, expr
         );
     end if;
 end;

@@ -3,24 +3,32 @@
 -- Each clause is compiled and judged alone by what judges the whole. A clause under $not or
 -- $nor is told as it stands there, not turned round.
 
--- {"$gte": 1, "$lt": 5} as two; a $regex keeps its $options.
-create or replace function _pgwhen.single_predicates(predicate jsonb)
-returns setof jsonb
+create or replace function _pgwhen.explain_condition(
+    condition jsonb,
+    doc jsonb,
+    as_of timestamptz,
+    audiences text[]
+)
+returns table (clause text, field text, saw jsonb, holds boolean)
 language sql
-immutable
+stable
 as $$
-select predicate
-where jsonb_typeof(predicate) != 'object'
-union all
 select
-    jsonb_build_object(o.key, o.value)
-    || case
-        when o.key = '$regex' and predicate ? '$options'
-            then jsonb_build_object('$options', predicate -> '$options')
-        else '{}'
-    end
-from jsonb_each(case when jsonb_typeof(predicate) = 'object' then predicate end) as o
-where o.key != '$options'
+    l.clause::text,
+    l.field,
+    case
+        when l.field = '$audience' then
+            to_jsonb(coalesce(l.clause ->> '$audience' = any(explain_condition.audiences), false))
+        else _pgwhen.seen(explain_condition.doc, l.field)
+    end,
+    _pgwhen.holds(
+        c.path, c.vars, c.needs,
+        explain_condition.doc, explain_condition.as_of, explain_condition.audiences
+    )
+from _pgwhen.condition_leaves(explain_condition.condition)
+with ordinality as l (clause, field, place)
+cross join lateral _pgwhen.compile_condition(l.clause) as c
+order by l.place;
 $$;
 
 -- The clauses that are no "and", "or" or "not" of others, each a condition of its own.
@@ -39,7 +47,7 @@ declare
 begin
     for v_name, v_value in
         select c.key, c.value
-        from jsonb_each(nullif(condition, 'null')) as c
+        from jsonb_each(nullif(condition_leaves.condition, 'null')) as c
     loop
         if v_name in ('$and', '$or', '$nor', '$not') then
             return query
@@ -57,6 +65,30 @@ begin
 end;
 $$;
 
+-- {"$gte": 1, "$lt": 5} as two; a $regex keeps its $options.
+create or replace function _pgwhen.single_predicates(predicate jsonb)
+returns setof jsonb
+language plpgsql
+immutable
+as $$
+begin
+    if jsonb_typeof(single_predicates.predicate) != 'object' then
+        return next single_predicates.predicate;
+        return;
+    end if;
+    return query
+    select
+        jsonb_build_object(o.key, o.value)
+        || case
+            when o.key = '$regex' and single_predicates.predicate ? '$options' then
+                jsonb_build_object('$options', single_predicates.predicate -> '$options')
+            else '{}'
+        end
+    from jsonb_each(single_predicates.predicate) as o
+    where o.key != '$options';
+end;
+$$;
+
 -- What stands at a field: its value, NULL where there is none, a list where arrays on the way
 -- lead to several.
 create or replace function _pgwhen.seen(doc jsonb, field text)
@@ -70,33 +102,6 @@ select case jsonb_array_length(s.seen)
     else s.seen
 end
 from jsonb_path_query_array(
-    doc, ('$' || _pgwhen.steps(string_to_array(field, '.')))::jsonpath
-) as s (seen)
-$$;
-
-create or replace function _pgwhen.explain_condition(
-    condition jsonb,
-    doc jsonb,
-    as_of timestamptz,
-    audiences text[]
-)
-returns table (clause text, field text, saw jsonb, holds boolean)
-language sql
-stable
-as $$
-select
-    l.clause::text,
-    l.field,
-    case
-        when l.field = '$audience'
-            then to_jsonb(coalesce(l.clause ->> '$audience' = any(explain_condition.audiences), false))
-        else _pgwhen.seen(explain_condition.doc, l.field)
-    end,
-    _pgwhen.holds(
-        c.path, c.vars, c.needs,
-        explain_condition.doc, explain_condition.as_of, explain_condition.audiences
-    )
-from _pgwhen.condition_leaves(explain_condition.condition) with ordinality as l (clause, field, place)
-cross join lateral _pgwhen.compile_condition(l.clause) as c
-order by l.place
+    seen.doc, ('$' || _pgwhen.steps(string_to_array(seen.field, '.')))::jsonpath
+) as s (seen);
 $$;

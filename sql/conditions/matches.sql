@@ -11,16 +11,17 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_compiled constant _pgwhen.compiled := _pgwhen.compile_condition(condition);
+    v_compiled constant _pgwhen.compiled := _pgwhen.compile_condition(matches.condition);
 begin
-    if jsonb_typeof(facts) is distinct from 'object' then
-        raise exception 'facts is an object, not %', coalesce(jsonb_typeof(facts), 'NULL')
-            using errcode = 'PW110',
-                  hint = 'Pass the whole document: {"user": {"tier": "gold"}, "event": {"type": "…"}}.';
+    if jsonb_typeof(matches.facts) is distinct from 'object' then
+        raise exception 'facts is an object, not %', coalesce(jsonb_typeof(matches.facts), 'NULL')
+            using
+                errcode = 'PW110',
+                hint = 'Pass the whole document: {"user": {"tier": "gold"}, "event": {…}}.';
     end if;
     return _pgwhen.holds(
         v_compiled.path, v_compiled.vars, v_compiled.needs,
-        facts, coalesce(as_of, _pgwhen.clock()), audiences
+        matches.facts, coalesce(matches.as_of, _pgwhen.clock()), matches.audiences
     );
 end;
 $$;

@@ -6,31 +6,31 @@ language plpgsql
 stable
 as $$
 declare
-    v_pattern constant jsonb := operators -> '$regex';
-    v_options constant jsonb := operators -> '$options';
+    v_pattern constant jsonb := regex_faults.operators -> '$regex';
+    v_options constant jsonb := regex_faults.operators -> '$options';
 begin
-    if operator = '$options' and v_pattern is null then
+    if regex_faults.operator = '$options' and v_pattern is null then
         return next (
-            at_path, '$options stands without $regex',
+            regex_faults.at_path, '$options stands without $regex',
             'Write {"$regex": "^gold", "$options": "i"}.', 'PW103'
         )::_pgwhen.fault;
     elsif
-        operator = '$options'
+        regex_faults.operator = '$options'
         and (jsonb_typeof(v_options) != 'string' or v_options #>> '{}' !~ '^[imsx]*$')
     then
         return next (
-            at_path, 'the operand of $options is a text of the letters i, m, s and x',
+            regex_faults.at_path, 'the operand of $options is a text of the letters i, m, s and x',
             'Write for example {"$regex": "^gold", "$options": "i"}.', 'PW103'
         )::_pgwhen.fault;
-    elsif operator = '$regex' and jsonb_typeof(v_pattern) != 'string' then
+    elsif regex_faults.operator = '$regex' and jsonb_typeof(v_pattern) != 'string' then
         return next (
-            at_path, 'the operand of $regex is a text',
+            regex_faults.at_path, 'the operand of $regex is a text',
             'Write for example {"$regex": "^gold"}.', 'PW103'
         )::_pgwhen.fault;
-    elsif operator = '$regex' then
+    elsif regex_faults.operator = '$regex' then
         return query select f.*
         from _pgwhen.pattern_faults(
-            v_pattern #>> '{}', coalesce(v_options #>> '{}', ''), at_path
+            v_pattern #>> '{}', coalesce(v_options #>> '{}', ''), regex_faults.at_path
         ) as f;
     end if;
 end;
@@ -45,9 +45,9 @@ declare
     v_are text;
     v_problem text;
 begin
-    if length(pattern) > 1000 then
+    if length(pattern_faults.pattern) > 1000 then
         return next (
-            at_path, 'the regular expression is longer than 1000 characters',
+            pattern_faults.at_path, 'the regular expression is longer than 1000 characters',
             'Use a shorter one, or several under $or.', 'PW108'
         )::_pgwhen.fault;
         return;
@@ -55,13 +55,14 @@ begin
 
     select r.are, r.problem
     into v_are, v_problem
-    from _pgwhen.are_from_pcre(pattern, options) as r;
+    from _pgwhen.are_from_pcre(pattern_faults.pattern, pattern_faults.options) as r;
 
     if v_problem is not null then
         return next (
-            at_path, format('the regular expression has %s, which is not supported', v_problem),
-            'Look-around, back-references, \p{}, inline flags, named and atomic groups, POSIX classes '
-            'and hexadecimal escapes are left out; flags stand in $options.', 'PW107'
+            pattern_faults.at_path,
+            format('the regular expression has %s, which is not supported', v_problem),
+            'Look-around, back-references, \p{}, inline flags, named and atomic groups, POSIX '
+            'classes and hexadecimal escapes are left out; flags stand in $options.', 'PW107'
         )::_pgwhen.fault;
         return;
     end if;
@@ -70,7 +71,7 @@ begin
 exception
     when invalid_regular_expression then
         return next (
-            at_path, sqlerrm,
+            pattern_faults.at_path, sqlerrm,
             'Mend the expression; \ before a special character takes it as itself.', 'PW107'
         )::_pgwhen.fault;
 end;

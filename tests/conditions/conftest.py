@@ -1,18 +1,20 @@
-"""A connection to the deployed database that the PG* variables name."""
+"""One session in a deployed database, for tests that only ask."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
+
+    import psycopg
+
+    from tests.support import Database
 
 
 @pytest.fixture(scope="session")
-def connection() -> Iterator[psycopg.Connection]:
-    """One autocommitting connection for all tests of conditions: none of them writes."""
-    with psycopg.connect("", autocommit=True) as connection:
-        yield connection
+def session(create: Callable[..., Database], template: Database) -> psycopg.Connection:
+    """Return a session shared by all tests of conditions: none of them writes."""
+    return create(template.name).connect()

@@ -9,7 +9,7 @@ satisfies it. It knows nothing of SQL, so that agreement with it means something
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ Json = Any
 MISSING = object()
 """What a path emits that ends nowhere. It equals null and nothing else."""
 
-EPOCH = datetime(2024, 3, 31, 12, tzinfo=UTC)
+EPOCH = datetime(2024, 3, 31, 12, tzinfo=timezone.utc)
 """The moment that ``{"$now": seconds}`` counts from, unless a caller says otherwise."""
 
 NEGATIONS = {"$ne": "$eq", "$nin": "$in"}
@@ -89,26 +89,24 @@ def _operators(
     operators: dict[str, Json], values: list[Json], wholes: list[Json], now: datetime
 ) -> bool:
     def holds(name: str, operand: Json) -> bool:
-        if name == "$options":
-            return True
-        if name == "$not":
-            return not _operators(operand, values, wholes, now)
         if name in NEGATIONS:
             return not holds(NEGATIONS[name], operand)
+        if name == "$not":
+            return not _operators(operand, values, wholes, now)
         if name == "$exists":
-            return operand == any(value is not MISSING for value in values)
+            return bool(operand) == any(value is not MISSING for value in values)
         if name == "$all":
             return bool(operand) and all(holds("$eq", each) for each in operand)
         if name in ("$size", "$elemMatch"):
             return any(isinstance(w, list) and _array(name, operand, w, now) for w in wholes)
         return any(_single(name, operand, operators, value, now) for value in values)
 
-    return all(holds(name, operand) for name, operand in operators.items())
+    return all(holds(name, operand) for name, operand in operators.items() if name != "$options")
 
 
 def _array(name: str, operand: Json, array: list[Json], now: datetime) -> bool:
     if name == "$size":
-        return len(array) == operand
+        return bool(len(array) == operand)
     if any(key.startswith("$") and key not in ("$and", "$or", "$nor") for key in operand):
         return any(_operators(operand, [element], [element], now) for element in array)
     return any(matches(operand, e, now) for e in array if isinstance(e, dict))
@@ -162,7 +160,7 @@ def _instant(value: Json) -> datetime | None:
     if not isinstance(value, str):
         return None
     try:
-        instant = datetime.fromisoformat(value)
+        instant = datetime.fromisoformat(value.replace("Z", "+00:00"))
     except ValueError:
         return None
-    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+    return instant if instant.tzinfo else instant.replace(tzinfo=timezone.utc)

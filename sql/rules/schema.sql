@@ -165,6 +165,7 @@ begin
     end if;
 
     foreach v_key in array _pgwhen.keys_of(key_faults.value) loop
+        exit when cardinality(v_faults) >= _pgwhen.most_faults();
         v_part := coalesce(v_properties -> v_key, v_others, 'true');
         if v_part = 'false' then
             v_faults := v_faults || _pgwhen.one_fault(
@@ -230,6 +231,7 @@ begin
         return v_faults;
     end if;
     for v_n in 0 .. jsonb_array_length(element_faults.value) - 1 loop
+        exit when cardinality(v_faults) >= _pgwhen.most_faults();
         v_faults := v_faults || _pgwhen.schema_faults(
             element_faults.schema -> 'items', element_faults.value -> v_n,
             format('%s[%s]', element_faults.at_path, v_n), element_faults.code
@@ -237,6 +239,16 @@ begin
     end loop;
     return v_faults;
 end;
+$$;
+
+-- How many faults of one object or array are told. Nobody reads more, and the time to gather them
+-- grows with their square.
+create or replace function _pgwhen.most_faults()
+returns integer
+language sql
+immutable
+as $$
+select 100;
 $$;
 
 create or replace function _pgwhen.one_fault(path text, message text, hint text, code text)

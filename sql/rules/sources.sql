@@ -138,14 +138,52 @@ begin
             'Leave the key out: the rule then takes every event of its type.', 'PW002'
         );
     end if;
-    if jsonb_typeof(v_config -> 'condition') = 'object' then
-        v_faults := v_faults || array(
-            select f
-            from _pgwhen.condition_faults(v_config -> 'condition', 'source_config.condition') as f
+    if v_config ?| array[
+        'attribute', 'from', 'to', 'crosses', 'formId', 'campaign', 'link', 'trackingId', 'event',
+        'status'
+    ] and source_faults.source_type <> all(_pgwhen.builtin_sources()) then
+        v_faults := _pgwhen.one_fault(
+            'source_type', 'is no built-in source type, so it has none of their keys',
+            'The built-in ones are ' || array_to_string(_pgwhen.builtin_sources(), ', ') || '.',
+            'PW002'
+        ) || v_faults;
+    end if;
+    v_faults := v_faults
+        || _pgwhen.faults_in_condition(v_config -> 'condition', 'source_config.condition');
+    -- A right config makes a right predicate, but for its size; under 2 kB none is too large.
+    if cardinality(v_faults) = 0 and pg_column_size(v_config) > 2000 then
+        v_faults := _pgwhen.faults_in_condition(
+            _pgwhen.source_predicate(source_faults.source_type, v_config), 'source_config'
         );
     end if;
     return v_faults;
 end;
+$$;
+
+create or replace function _pgwhen.faults_in_condition(condition jsonb, at_path text)
+returns _pgwhen.fault[]
+language sql
+stable
+as $$
+select array(
+    select f
+    from _pgwhen.condition_faults(
+        faults_in_condition.condition, faults_in_condition.at_path
+    ) as f
+    where jsonb_typeof(faults_in_condition.condition) = 'object'
+    limit _pgwhen.most_faults()
+);
+$$;
+
+create or replace function _pgwhen.builtin_sources()
+returns text[]
+language sql
+immutable
+as $$
+select array[
+    'attribute_changed', 'form_submitted', 'campaign_click', 'friend_track_event_inserted',
+    'booking_event'
+];
 $$;
 
 -- Every event carries the key '*' besides its own: a rule without a key takes all of its type.

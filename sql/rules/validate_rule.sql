@@ -18,7 +18,8 @@ $doc$Tell every fault of a rule before it is saved, one row each; no row means t
 The rule is an object with the columns of pgwhen.trigger_rule as keys; columns left out have their
 defaults, and a rule that stands (with its id) is not in its own way. A fault has the path of what
 is wrong, a message, a hint that says what to write instead, and the SQLSTATE with which saving
-would be refused (23505 for a name that is taken). That nobody serves the action type is no fault.
+would be refused (23505 for a name that is taken). Of one object or array a hundred faults are told.
+That nobody serves the action type yet is no fault.
 
 Never raises, whatever the JSON is.
 
@@ -46,7 +47,6 @@ begin
         return v_faults;
     end if;
 
-    v_faults := v_faults || _pgwhen.weight_faults(v_source_config, 'source_config', 'PW002');
     if v_source_type = 'schedule' then
         v_faults := v_faults || _pgwhen.one_fault(
             'source_type', '"schedule" is not served by this version',
@@ -54,13 +54,19 @@ begin
             'PW005'
         );
     elsif jsonb_typeof(v_source_config) = 'object' then
-        v_faults := v_faults || _pgwhen.source_faults(v_source_type, v_source_config);
+        v_faults := v_faults || case
+            when _pgwhen.is_too_large(v_source_config)
+                then _pgwhen.large_config_fault(v_source_config, 'source_config', 'PW002')
+            else _pgwhen.source_faults(v_source_type, v_source_config)
+        end;
     end if;
 
-    v_faults := v_faults || _pgwhen.weight_faults(v_action_config, 'action_config', 'PW003');
     if jsonb_typeof(v_action_config) = 'object' then
-        v_faults := v_faults
-            || _pgwhen.action_faults(rule_faults.rule ->> 'action_type', v_action_config);
+        v_faults := v_faults || case
+            when _pgwhen.is_too_large(v_action_config)
+                then _pgwhen.large_config_fault(v_action_config, 'action_config', 'PW003')
+            else _pgwhen.action_faults(rule_faults.rule ->> 'action_type', v_action_config)
+        end;
     end if;
     return v_faults;
 end;
@@ -153,19 +159,25 @@ begin
 end;
 $$;
 
-create or replace function _pgwhen.weight_faults(config jsonb, at_path text, code text)
+create or replace function _pgwhen.is_too_large(config jsonb)
+returns boolean
+language sql
+stable
+as $$
+select pg_column_size(is_too_large.config) > 1048576;
+$$;
+
+create or replace function _pgwhen.large_config_fault(config jsonb, at_path text, code text)
 returns _pgwhen.fault[]
 language sql
 stable
 as $$
-select case
-    when pg_column_size(weight_faults.config) > 1048576 then _pgwhen.one_fault(
-        weight_faults.at_path,
-        format('has %s bytes, more than 1 MB', pg_column_size(weight_faults.config)),
-        'Keep what is long in a table of yours, and only its key in the rule.', weight_faults.code
-    )
-    else '{}'
-end;
+select _pgwhen.one_fault(
+    large_config_fault.at_path,
+    format('has %s bytes, more than 1 MB', pg_column_size(large_config_fault.config)),
+    'Keep what is long in a table of yours, and only its key in the rule.',
+    large_config_fault.code
+);
 $$;
 
 -- For forms only: saving leaves this to the unique index, which two sessions cannot both pass.

@@ -1,6 +1,6 @@
 -- _pgwhen.schema_faults: JSON Schema's meaning of every keyword that pgwhen reads.
 begin;
-select plan(61);
+select plan(63);
 
 create function pg_temp.faults(schema jsonb, value jsonb) returns text[] language sql as $$
 select array(
@@ -99,6 +99,25 @@ select
 from
     unnest(_pgwhen.schema_faults('{"type": "null"}', to_jsonb(repeat('x', 100000)), 'v', 'PW003'))
         as f;
+
+select
+    is(
+        cardinality(_pgwhen.schema_faults('{"items": {"type": "null"}}', v.value, 'v', 'PW003')),
+        100, 'tells a hundred faults of ' || jsonb_array_length(v.value) || ' elements'
+    )
+from (
+    select to_jsonb(array(select generate_series(1, 100000))) as value
+) as v;
+select
+    is(
+        cardinality(
+            _pgwhen.schema_faults('{"additionalProperties": false}', v.value, 'v', 'PW003')
+        ),
+        100, 'tells a hundred faults of many keys'
+    )
+from (
+    select jsonb_object_agg(n, n) as value from generate_series(1, 100000) as n
+) as v;
 
 -- What is no schema here ------------------------------------------------------------------
 

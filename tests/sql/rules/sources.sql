@@ -1,6 +1,6 @@
 -- _pgwhen.source_key, source_predicate: which events a source_config asks for.
 begin;
-select plan(57);
+select plan(60);
 
 -- Whether an event satisfies what the key leaves to be asked.
 create function pg_temp.takes(source_type text, source_config jsonb, event jsonb) returns boolean
@@ -151,8 +151,23 @@ from (
     ('attribute_changed', '{"to": []}', 'PW002 source_config.to'),
     ('attribute_changed', '{"attribute": "*"}', 'PW002 source_config'),
     ('form_submitted', '{"attribute": "tier"}', 'PW002 source_config.attribute'),
-    ('order_paid', '{"key": "*"}', 'PW002 source_config')
+    ('order_paid', '{"key": "*"}', 'PW002 source_config'),
+    (
+        'attribute_change', '{"attribute": "tier"}',
+        'PW002 source_config.attribute, PW002 source_type'
+    )
 ) as s (source_type, source_config, fault);
+
+select
+    matches(
+        pg_temp.fault('attribute_changed', jsonb_build_object('to', s.wanted)),
+        '^PW108 source_config$', 'refuses values that no condition can hold: ' || s.title
+    )
+from (
+    values
+    (to_jsonb(repeat('x', 10001)), 'too long'),
+    (to_jsonb(array(select generate_series(1, 1001))), 'too many')
+) as s (wanted, title);
 
 select finish();
 rollback;

@@ -112,7 +112,7 @@ from (
     ('{"action_config": {"text": "hi", "txt": "hi"}}', '{PW003 action_config.txt}'),
     (
         jsonb_build_object('source_config', jsonb_build_object('x', repeat('x', 1048577))),
-        '{PW002 source_config,PW002 source_config.x}'
+        '{PW002 source_config}'
     ),
     (
         jsonb_build_object('action_config', jsonb_build_object('text', repeat('x', 1048577))),

@@ -62,7 +62,7 @@ begin
     return query
     with due as materialized (
         select d.id
-        from unnest(claim.action_types) as t (action_type)
+        from (select distinct u from unnest(claim.action_types) as u) as t (action_type)
         cross join lateral (
             select a.id, a.execute_at
             from pgwhen.scheduled_action as a

@@ -1,0 +1,142 @@
+"""Commit to handler start, against the least that LISTEN can do.
+
+The yardstick is a loop of a few lines (bare_listener.py): wait for a notification, DELETE …
+RETURNING the row. Both times begin with the commit of the INSERT by the server's clock, and end in
+Python on the same machine: in the handler, and when the row is in hand. Writes come one at a time,
+at a steady pace.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bare_listener import READY
+from cluster import Database
+from listening import PATIENCE, listening
+from report import Ratio, quantile, say
+
+from pgwhen.embedded import without_libpq
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import psycopg
+
+    from pgwhen.embedded import Server
+
+HERE = Path(__file__).parent
+ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class Pace:
+    """So many events a second, and how many of them in a round."""
+
+    name: str
+    per_second: int
+    events: int
+
+
+PACES = (Pace("idle", 10, 100), Pace("50_per_s", 50, 300), Pace("500_per_s", 500, 2000))
+
+SET_UP = """
+insert into pgwhen.trigger_rule
+    (name, source_type, source_config, action_type, action_config, frequency)
+values ('start', 'form_submitted', '{"formId": "bench"}', 'note_start', '{}', 'always');
+
+create schema bench;
+create table bench.queue (id bigint primary key generated always as identity, user_id text);
+create table bench.received (xid xid, at float8);
+"""
+WRITE = "insert into pgwhen.form_submission (user_id, form_id) values (%s, 'bench')"
+WRITE_BARE = (
+    "with row as (insert into bench.queue (user_id) values (%s)) select pg_notify('bench', '')"
+)
+WAITS = """
+select (a.result ->> 'started')::float8
+    - extract(epoch from pg_xact_commit_timestamp(f.xmin))::float8
+from pgwhen.form_submission as f
+inner join pgwhen.scheduled_action as a on (a.event ->> 'key') = 'bench' and a.user_id = f.user_id
+"""
+WAITS_BARE = """
+select r.at - extract(epoch from pg_xact_commit_timestamp(r.xid))::float8 from bench.received as r
+"""
+
+
+def measure(server: Server, scale: float) -> list[Ratio]:
+    """Return the ratios of the medians and of the 99th percentiles at each pace."""
+    database = Database(server, "latency")
+    ratios = []
+    with database.connect() as conn:
+        conn.execute(SET_UP.encode(), prepare=False)
+        for pace in PACES:
+            count = max(20, int(pace.events * scale))
+            say(f"latency: {count} events a round at {pace.per_second} a second")
+            ours: list[float] = []
+            bare: list[float] = []
+            for number in range(1, ROUNDS + 1):
+                ours += (product := _product(database, conn, pace, count))
+                bare += (yardstick := _yardstick(database, conn, pace, count))
+                say(f"  round {number}: {_words(product)}; bare {_words(yardstick)}")
+            say(f"  all: {_words(ours)}; bare {_words(bare)}")
+            for name, q in (("p50", 0.5), ("p99", 0.99)):
+                value = quantile(ours, q) / quantile(bare, q)
+                ratios.append(Ratio(f"latency_{pace.name}_{name}", value, 2, at_most=True))
+    return ratios
+
+
+def _product(database: Database, conn: psycopg.Connection, pace: Pace, count: int) -> list[float]:
+    conn.execute("truncate pgwhen.form_submission, pgwhen.scheduled_action")
+    conn.execute("vacuum analyze")
+    with listening(database, conn):
+        _write(database, WRITE, pace, count)
+    return _waits(conn, WAITS, count)
+
+
+def _yardstick(database: Database, conn: psycopg.Connection, pace: Pace, count: int) -> list[float]:
+    conn.execute("truncate bench.queue, bench.received")
+    conn.execute("vacuum analyze")
+    with _bare_listener(database, count):
+        _write(database, WRITE_BARE, pace, count)
+    return _waits(conn, WAITS_BARE, count)
+
+
+@contextmanager
+def _bare_listener(database: Database, count: int) -> Iterator[None]:
+    with subprocess.Popen(
+        [sys.executable, HERE / "bare_listener.py", str(count)],
+        env=without_libpq(os.environ) | database.environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == READY
+        yield
+        assert process.wait(PATIENCE) == 0
+
+
+def _write(database: Database, statement: str, pace: Pace, count: int) -> None:
+    """Write one row each time that one is due."""
+    with database.connect() as conn:
+        start = time.perf_counter()
+        for number in range(count):
+            time.sleep(max(0.0, start + number / pace.per_second - time.perf_counter()))
+            conn.execute(statement.encode(), [f"U{number}"])
+
+
+def _waits(conn: psycopg.Connection, query: str, count: int) -> list[float]:
+    """Return the seconds that each event waited."""
+    waits = [float(seconds) for (seconds,) in conn.execute(query.encode())]
+    assert len(waits) == count, f"{len(waits)} of {count} events arrived"
+    return waits
+
+
+def _words(waits: list[float]) -> str:
+    return f"p50 {1000 * quantile(waits, 0.5):.2f} p99 {1000 * quantile(waits, 0.99):.2f} ms"

@@ -1,0 +1,45 @@
+"""`make bench`: pgwhen and its yardsticks, side by side in one run on a server of its own.
+
+Rounds of the two sides alternate, so that what else the machine does falls on both. Prints
+progress, and last one line for each ratio: name, value, goal, and `ok` or `short`.
+
+BENCH_SCALE sets the counts (1 ends within fifteen minutes on two cores, 0.05 is a smoke test);
+names as arguments choose among the measures.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import latency
+import throughput
+import writers
+from cluster import cluster
+from report import say
+
+MEASURES = {
+    "throughput": throughput.measure,
+    "writers": writers.measure,
+    "latency": latency.measure,
+}
+
+
+def main(names: list[str]) -> int | str:
+    """Run the measures *names*, or all."""
+    if unknown := set(names) - set(MEASURES):
+        return f"no such measure: {', '.join(unknown)}. There are: {', '.join(MEASURES)}"
+    scale = float(os.environ.get("BENCH_SCALE", "1"))
+    ratios = []
+    with cluster() as server:
+        say(f"PostgreSQL {server.major}, {os.cpu_count()} processors, scale {scale:g}")
+        for name in names or MEASURES:
+            ratios += MEASURES[name](server, scale)
+    print()
+    for ratio in ratios:
+        print(ratio)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -53,13 +53,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_max_retries constant integer := (_pgwhen.setting('maxRetries'))::integer;
+    v_ids constant bigint[] := array(select f.action_id from unnest(try_again.failures) as f);
     v_ended _pgwhen.ending[];
 begin
-    perform
-    from pgwhen.scheduled_action as a
-    where a.id in (select f.action_id from unnest(try_again.failures) as f)
-    order by a.id
-    for no key update;
+    perform _pgwhen.lock_actions(v_ids);
 
     select coalesce(array_agg(
         _pgwhen.ending_of_action(
@@ -70,7 +67,9 @@ begin
     into v_ended
     from unnest(try_again.failures) as f
     inner join pgwhen.scheduled_action as a on a.id = f.action_id
-    where _pgwhen.is_final(f.error) or a.retry_count >= v_max_retries;
+    where
+        a.id = any(v_ids)
+        and (_pgwhen.is_final(f.error) or a.retry_count >= v_max_retries);
 
     return query
     with again as (
@@ -85,7 +84,8 @@ begin
             updated_at = try_again.now
         from unnest(try_again.failures) as f
         where
-            a.id = f.action_id
+            a.id = any(v_ids)
+            and a.id = f.action_id
             and a.status = 'processing'
             and a.claim_token = f.token
             and not (_pgwhen.is_final(f.error) or a.retry_count >= v_max_retries)

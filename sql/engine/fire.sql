@@ -115,20 +115,13 @@ declare
     );
 begin
     perform _pgwhen.settle(array(
-        select _pgwhen.ending_of(
-            f, 'suppressed',
-            case f.verdict
-                when 'loop' then 'loop: the rule is in its own chain, or the chain is too long'
-                when 'condition_false' then 'condition false'
-                else _pgwhen.suppression_reason(
-                    f.trigger_rule_id, f.frequency, f.period, f.calendar, f.line_oa_id, f.user_id
-                )
-            end
-        )
-        from unnest(v_firings || carry_out.judged) as f
-        where
-            f.verdict in ('suppressed', 'loop')
-            or (f.verdict = 'condition_false' and f.log_all)
+        select _pgwhen.ending_of(f, 'suppressed', _pgwhen.why_not(f))
+        from unnest(carry_out.judged) as f
+        where f.verdict = 'loop' or (f.verdict = 'condition_false' and f.log_all)
+        union all
+        select _pgwhen.ending_of(f, 'suppressed', _pgwhen.why_not(f))
+        from unnest(v_firings) as f
+        where f.verdict = 'suppressed'
     ));
 
     insert into _pgwhen.false_count (trigger_rule_id, counted_at, n)
@@ -141,6 +134,23 @@ begin
         array(select f from unnest(v_firings) as f where f.verdict = 'fire'),
         carry_out.worker, carry_out.action_types, carry_out.room, carry_out.queue
     );
+end;
+$$;
+
+create or replace function _pgwhen.why_not(firing _pgwhen.firing)
+returns text
+language sql
+stable
+as $$
+select case (why_not.firing).verdict
+    when 'loop' then 'loop: the rule is in its own chain, or the chain is too long'
+    when 'condition_false' then 'condition false'
+    when 'suppressed' then
+        _pgwhen.suppression_reason(
+            (why_not.firing).trigger_rule_id, (why_not.firing).frequency,
+            (why_not.firing).period, (why_not.firing).calendar,
+            (why_not.firing).line_oa_id, (why_not.firing).user_id
+        )
 end;
 $$;
 

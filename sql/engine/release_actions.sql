@@ -10,11 +10,7 @@ begin
     perform _pgwhen.check_worker(release_actions.worker);
     perform _pgwhen.check_claims(ids, tokens, null);
 
-    perform
-    from pgwhen.scheduled_action as a
-    where a.id = any(ids)
-    order by a.id
-    for no key update;
+    perform _pgwhen.lock_actions(ids);
 
     return query
     update pgwhen.scheduled_action as a
@@ -24,7 +20,7 @@ begin
         deadline = null,
         updated_at = _pgwhen.clock()
     from unnest(ids, tokens) as i (id, token)
-    where a.id = i.id and a.status = 'processing' and a.claim_token = i.token
+    where a.id = any(ids) and a.id = i.id and a.status = 'processing' and a.claim_token = i.token
     returning a.id;
 
     perform _pgwhen.ring('pgwhen_due');

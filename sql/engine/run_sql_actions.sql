@@ -143,7 +143,7 @@ from (
         array_agg(distinct c.rule_id) as chain
     from pgwhen.scheduled_action as a
     cross join lateral unnest(a.chain) as c (rule_id)
-    where a.id in (select i.id from unnest(cause_of_actions.actions) as i)
+    where a.id = any(array(select i.id from unnest(cause_of_actions.actions) as i))
     group by 1
 ) as u;
 $$;
@@ -162,20 +162,20 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    v_ids constant bigint[] := array(select i.id from unnest(run_builtin_actions.actions) as i);
     v_own pgwhen.claimed_action[];
     v_results jsonb[];
 begin
-    select array_agg(o.claimed order by o.id)
+    perform _pgwhen.lock_actions(v_ids);
+    select array_agg(_pgwhen.as_claimed(a) order by a.id)
     into v_own
-    from (
-        select a.id, _pgwhen.as_claimed(a) as claimed
-        from pgwhen.scheduled_action as a
-        inner join unnest(run_builtin_actions.actions) as i
-            on i.id = a.id and i.token = a.claim_token
-        where a.status = 'processing' and a.action_type = run_builtin_actions.action_type
-        order by a.id
-        for no key update of a
-    ) as o;
+    from pgwhen.scheduled_action as a
+    inner join unnest(run_builtin_actions.actions) as i
+        on i.id = a.id and i.token = a.claim_token
+    where
+        a.id = any(v_ids)
+        and a.status = 'processing'
+        and a.action_type = run_builtin_actions.action_type;
     if v_own is null then
         return;
     end if;
@@ -193,16 +193,12 @@ begin
         select _pgwhen.ending_of_action(
             r.id, r.token,
             case when r.result ? 'error' then 'failed' else 'success' end,
-            r.result ->> 'error', r.result, r.result ? 'error'
+            r.result ->> 'error', r.result, r.result ? 'error',
+            (r.result ->> 'audienceId')::bigint
         )
         from (
-            select a.id, a.token, v_results[n.n] as result
-            from unnest(v_own) with ordinality as a (
-                id, token, attempt, deadline, action_type, action_config, line_oa_id,
-                organization_id, user_id, rule, event, idempotency_key, workflow_id,
-                workflow_node_path, execute_at, n
-            )
-            cross join lateral (select a.n) as n (n)
+            select (v_own[i.n]).id as id, (v_own[i.n]).token as token, v_results[i.n] as result
+            from generate_subscripts(v_results, 1) as i (n)
         ) as r
     ));
 end;

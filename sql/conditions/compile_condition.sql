@@ -43,19 +43,19 @@ begin
 
     return (
         format('exists(1 ? (%s))', v_expr),
-        _pgwhen.bound_as(v_bound, 'v'),
+        (
+            select coalesce(jsonb_object_agg('v' || (b.place - 1), b.value), '{}')
+            from jsonb_array_elements(v_bound -> 'v') with ordinality as b (value, place)
+        ),
         nullif(
-            jsonb_build_object(
-                'audiences', _pgwhen.bound_as(v_bound, 'a'),
-                'times', _pgwhen.bound_as(v_bound, 't')
-            ),
-            '{"audiences": {}, "times": {}}'
+            jsonb_build_object('audiences', v_bound -> 'a', 'times', v_bound -> 't'),
+            '{"audiences": [], "times": []}'
         )
     )::_pgwhen.compiled;
 end;
 $$;
 
--- bound holds, under the letter of its kind, what has been given a variable so far.
+-- bound holds, under the letter of its kind, a list of what has been given a variable so far.
 create or replace function _pgwhen.bind(
     letter text,
     value jsonb,
@@ -71,15 +71,6 @@ select
         (bind.bound -> bind.letter) || jsonb_build_array(bind.value)
     ),
     '$' || bind.letter || jsonb_array_length(bind.bound -> bind.letter);
-$$;
-
-create or replace function _pgwhen.bound_as(bound jsonb, letter text)
-returns jsonb
-language sql
-immutable
-as $$
-select coalesce(jsonb_object_agg(bound_as.letter || (b.place - 1), b.value), '{}')
-from jsonb_array_elements(bound_as.bound -> bound_as.letter) with ordinality as b (value, place);
 $$;
 
 -- An object of fields and logical operators. origin is the path from the document's root to

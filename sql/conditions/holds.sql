@@ -25,6 +25,8 @@ select case
 end;
 $$;
 
+-- Loops of plain expressions, for which PL/pgSQL starts no executor: this runs once for each
+-- (event, rule) that asks for a time or an audience.
 create or replace function _pgwhen.needed_vars(
     needs jsonb,
     doc jsonb,
@@ -36,57 +38,60 @@ language plpgsql
 stable
 as $$
 declare
-    v_variable text;
-    v_audience text;
-    v_time jsonb;
+    v_audiences constant jsonb := needed_vars.needs -> 'audiences';
+    v_times constant jsonb := needed_vars.needs -> 'times';
     v_vars jsonb := '{}';
 begin
-    for v_variable, v_audience in
-        select a.key, a.value
-        from jsonb_each_text(needed_vars.needs -> 'audiences') as a
-    loop
+    for v_n in 0 .. jsonb_array_length(v_audiences) - 1 loop
         v_vars := v_vars || jsonb_build_object(
-            v_variable, coalesce(v_audience = any(needed_vars.audiences), false)
+            'a' || v_n, coalesce(v_audiences ->> v_n = any(needed_vars.audiences), false)
         );
     end loop;
-    for v_variable, v_time in
-        select t.key, t.value
-        from jsonb_each(needed_vars.needs -> 'times') as t
-    loop
+    for v_n in 0 .. jsonb_array_length(v_times) - 1 loop
         v_vars := v_vars || jsonb_build_object(
-            v_variable,
-            _pgwhen.texts_in_time(
-                needed_vars.doc, v_time ->> 'path', v_time ->> 'operator',
-                _pgwhen.moved(needed_vars.as_of, v_time ->> 'offset')
-            )
+            't' || v_n,
+            _pgwhen.texts_in_time(needed_vars.doc, v_times -> v_n, needed_vars.as_of)
         );
     end loop;
     return v_vars;
 end;
 $$;
 
--- Those texts at a path that are moments standing in the asked relation to another moment.
-create or replace function _pgwhen.texts_in_time(
-    doc jsonb,
-    path text,
-    operator text,
-    moment timestamptz
-)
-returns jsonb
-language sql
+-- Those texts at a path that are moments standing in the asked relation to now.
+create or replace function _pgwhen.texts_in_time(doc jsonb, asked jsonb, as_of timestamptz)
+returns text[]
+language plpgsql
 stable
 as $$
-select coalesce(jsonb_agg(t.value), '[]')
-from jsonb_path_query(texts_in_time.doc, texts_in_time.path::jsonpath) as t (value)
-cross join lateral _pgwhen.to_instant(
-    case when jsonb_typeof(t.value) = 'string' then t.value #>> '{}' end
-) as i (instant)
-where case texts_in_time.operator
-    when '$eq' then i.instant = texts_in_time.moment
-    when '$gt' then i.instant > texts_in_time.moment
-    when '$gte' then i.instant >= texts_in_time.moment
-    when '$lt' then i.instant < texts_in_time.moment
-    when '$lte' then i.instant <= texts_in_time.moment
+declare
+    v_values constant jsonb := jsonb_path_query_array(
+        texts_in_time.doc, (texts_in_time.asked ->> 'path')::jsonpath
+    );
+    v_operator constant text := texts_in_time.asked ->> 'operator';
+    v_moment constant timestamptz := _pgwhen.moved(
+        texts_in_time.as_of, texts_in_time.asked ->> 'offset'
+    );
+    v_text text;
+    v_instant timestamptz;
+    v_stands boolean;
+    v_texts text[] := '{}';
+begin
+    for v_n in 0 .. jsonb_array_length(v_values) - 1 loop
+        continue when jsonb_typeof(v_values -> v_n) != 'string';
+        v_text := v_values ->> v_n;
+        v_instant := _pgwhen.to_instant(v_text);
+        v_stands := case v_operator
+            when '$eq' then v_instant = v_moment
+            when '$gt' then v_instant > v_moment
+            when '$gte' then v_instant >= v_moment
+            when '$lt' then v_instant < v_moment
+            when '$lte' then v_instant <= v_moment
+        end;
+        if v_stands then
+            v_texts := array_append(v_texts, v_text);
+        end if;
+    end loop;
+    return v_texts;
 end;
 $$;
 
@@ -96,6 +101,6 @@ returns text[]
 language sql
 immutable
 as $$
-select coalesce(array_agg(distinct a.value), '{}')
-from jsonb_each_text(asked_audiences.needs -> 'audiences') as a;
+select coalesce(array_agg(distinct a.name), '{}')
+from jsonb_array_elements_text(asked_audiences.needs -> 'audiences') as a (name);
 $$;

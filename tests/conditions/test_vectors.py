@@ -70,13 +70,16 @@ def test_refuses(vectors: psycopg.Connection, vector: dict[str, Any]) -> None:
     assert diagnosis.message_hint
 
 
-@pytest.mark.parametrize("vector", having("expect"))
-def test_model_agrees(vector: dict[str, Any]) -> None:
-    """The model that judges generated conditions judges the vectors right, too."""
-    if "as_of" in vector or vector["name"].startswith("$regex /"):
-        pytest.skip("the model takes times and regular expressions to be Python's")
-    assert vector["expect"] == model.matches(
-        vector["condition"] or {},
-        vector["facts"],
-        audiences=frozenset(vector.get("audiences", ())),
-    )
+def test_model_agrees() -> None:
+    """The model that judges generated conditions judges the vectors right, too.
+
+    Left out are those on times and on regular expressions: the model has Python's.
+    """
+    for vector in VECTORS:
+        if "expect" in vector and not vector["name"].startswith(("$now", "$regex /")):
+            holds = model.matches(
+                vector["condition"] or {},
+                vector["facts"],
+                audiences=frozenset(vector.get("audiences", ())),
+            )
+            assert holds is vector["expect"], vector["name"]

@@ -144,8 +144,21 @@ select case
 end;
 $$;
 
--- Most values are leaves and right: they are passed without a recursive call, of which plpgsql
+-- Most values are leaves and right: they are passed without a recursive call, in which plpgsql
 -- evaluates every expression the slow way.
+create or replace function _pgwhen.is_right_leaf(schema jsonb, value jsonb)
+returns boolean
+language sql
+stable
+as $$
+select
+    not (
+        jsonb_typeof(is_right_leaf.value) in ('object', 'array')
+        and is_right_leaf.schema ?| array['required', 'properties', 'additionalProperties', 'items']
+    )
+    and _pgwhen.complaint(is_right_leaf.schema, is_right_leaf.value) is null;
+$$;
+
 create or replace function _pgwhen.key_faults(schema jsonb, value jsonb, at_path text, code text)
 returns _pgwhen.fault[]
 language plpgsql
@@ -173,9 +186,7 @@ begin
                 'Known keys: ' || array_to_string(_pgwhen.keys_of(v_properties), ', ') || '.',
                 key_faults.code
             );
-        elsif v_part ?| array['required', 'properties', 'additionalProperties', 'items']
-            or _pgwhen.complaint(v_part, key_faults.value -> v_key) is not null
-        then
+        elsif not _pgwhen.is_right_leaf(v_part, key_faults.value -> v_key) then
             v_faults := v_faults || _pgwhen.schema_faults(
                 v_part, key_faults.value -> v_key,
                 _pgwhen.path_to(key_faults.at_path, v_key), key_faults.code
@@ -225,17 +236,20 @@ language plpgsql
 stable
 as $$
 declare
+    v_part constant jsonb := element_faults.schema -> 'items';
     v_faults _pgwhen.fault[] := '{}';
 begin
-    if not element_faults.schema ? 'items' then
+    if v_part is null then
         return v_faults;
     end if;
     for v_n in 0 .. jsonb_array_length(element_faults.value) - 1 loop
         exit when cardinality(v_faults) >= _pgwhen.most_faults();
-        v_faults := v_faults || _pgwhen.schema_faults(
-            element_faults.schema -> 'items', element_faults.value -> v_n,
-            format('%s[%s]', element_faults.at_path, v_n), element_faults.code
-        );
+        if not _pgwhen.is_right_leaf(v_part, element_faults.value -> v_n) then
+            v_faults := v_faults || _pgwhen.schema_faults(
+                v_part, element_faults.value -> v_n,
+                format('%s[%s]', element_faults.at_path, v_n), element_faults.code
+            );
+        end if;
     end loop;
     return v_faults;
 end;

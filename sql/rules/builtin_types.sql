@@ -43,8 +43,9 @@ select $${
         "type": "object", "additionalProperties": false, "required": ["type"],
         "properties": {
             "type": {
-                "type": "string", "minLength": 1, "maxLength": 200, "pattern": "\\S",
-                "description": "The event's name, for example \"became_gold\"."
+                "type": "string", "minLength": 1, "maxLength": 200,
+                "pattern": "^(?!(attribute_changed|schedule)$).*\\S",
+                "description": "The event's name, for example \"became_gold\"; not attribute_changed (use set_attribute) and not schedule."
             },
             "key": {
                 "type": "string", "minLength": 1, "maxLength": 200, "pattern": "\\S",
@@ -59,7 +60,7 @@ select $${
         "properties": {
             "text": {
                 "type": "string", "minLength": 1,
-                "description": "The line, for example \"Thank you, {user.display_name}\"."
+                "description": "The line as it stands, for example \"Thank you\"."
             }
         }
     }

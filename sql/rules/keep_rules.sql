@@ -153,17 +153,18 @@ begin
         )
     );
     perform _pgwhen.compile_rules(array(select n.id from new_rows as n));
-    perform _pgwhen.cancel_rule_actions(gone.id, 'rule_deleted')
-    from (
-        select n.id
-        from new_rows as n
-        where n.deleted_date is not null
-        except
-        select o.id
-        from old_rows as o
-        where o.deleted_date is not null
-        order by id
-    ) as gone;
+    perform _pgwhen.cancel_rule_actions(
+        array(
+            select n.id
+            from new_rows as n
+            where n.deleted_date is not null
+            except
+            select o.id
+            from old_rows as o
+            where o.deleted_date is not null
+        ),
+        'rule_deleted'
+    );
     return null;
 end;
 $$;
@@ -178,8 +179,9 @@ begin
     delete from _pgwhen.rule as c
     where c.trigger_rule_id = any(array(select o.id from old_rows as o));
 
-    perform _pgwhen.cancel_rule_actions(gone.id, 'rule_deleted')
-    from (select o.id from old_rows as o where o.deleted_date is null order by o.id) as gone;
+    perform _pgwhen.cancel_rule_actions(
+        array(select o.id from old_rows as o where o.deleted_date is null), 'rule_deleted'
+    );
     return null;
 end;
 $$;

@@ -232,10 +232,10 @@ select is_empty($$select pg_temp.compiled('off')$$, 'compiles no rule that is no
 -- Pending actions of rules that go --------------------------------------------------------
 
 create temporary table cancelled (rule_name text, reason text);
-create or replace function _pgwhen.cancel_rule_actions(rule_id bigint, reason text) returns void
+create or replace function _pgwhen.cancel_rule_actions(rule_ids bigint[], reason text) returns void
 language sql as $$
 insert into cancelled select r.name, cancel_rule_actions.reason
-from pgwhen.trigger_rule as r where r.id = rule_id;
+from pgwhen.trigger_rule as r where r.id = any(rule_ids);
 $$;
 update pgwhen.trigger_rule set enabled = false where name = 'form';
 update pgwhen.trigger_rule

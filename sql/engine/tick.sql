@@ -80,9 +80,11 @@ begin
     from (
         select distinct on (l.trigger_rule_id) l.trigger_rule_id, l.user_id, count(*) as n
         from pgwhen.trigger_log as l
+        inner join pgwhen.trigger_rule as live on live.id = l.trigger_rule_id
         where
-            l.id > v_chore.mark
+            l.id >= v_chore.mark
             and l.created_date > v_now - interval '1 minute'
+            and l.created_date >= live.enabled_date
             and l.status <> 'suppressed'
         group by l.trigger_rule_id, l.user_id
         having count(*) > v_limit
@@ -95,7 +97,7 @@ begin
         (
             select min(l.id)
             from pgwhen.trigger_log as l
-            where l.id > v_chore.mark and l.created_date > v_now - interval '1 minute'
+            where l.id >= v_chore.mark and l.created_date > v_now - interval '1 minute'
         ),
         v_chore.mark
     )

@@ -1,9 +1,10 @@
 -- _pgwhen.clock: the one place where time is read.
 begin;
-\ir ../helpers.psql
 select plan(5);
 
 select cmp_ok(_pgwhen.clock(), '>', now(), 'goes on within a transaction');
+
+\ir ../helpers.psql
 
 -- A body, default or view that reads time in any other way.
 create view t.other_clocks as

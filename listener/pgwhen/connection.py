@@ -29,6 +29,8 @@ Connection = psycopg.AsyncConnection[dict[str, Any]]
 
 #: Seconds in which a connection must be there.
 CONNECT_TIMEOUT = 5
+#: How the SQLSTATEs begin of what no repetition helps: not deployed, not allowed, called wrongly.
+FOR_EVER = ("3F", "42", "PW0", "PW202", "PW3")
 
 
 def parameters(settings: Settings, role: str, dsn: str) -> dict[str, Any]:
@@ -119,7 +121,7 @@ def _trouble(exc: psycopg.Error, *, lost: bool) -> PgwhenError:
         return UnavailableError(message, sqlstate=state)
     if lost or state == "57014":
         return CallDiedError(message, sqlstate=state)
-    if state[:2] in {"3F", "42", "PW"}:
+    if state.startswith(FOR_EVER):
         hint = exc.diag.message_hint or (
             "Is pgwhen of this version deployed here (pgwhen deploy), and does the role have "
             "pgwhen_worker?"

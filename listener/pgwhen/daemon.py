@@ -22,7 +22,7 @@ from .settings import backoff
 from .wakeup import Doorbell
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from .handlers import Handler
     from .settings import Settings
@@ -89,9 +89,7 @@ class Daemon:
             if serving not in ended:
                 raise RuntimeError(f"{ended.pop().get_name()} ended by itself")
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+            await _cancel(tasks)
 
     async def _serve(self) -> None:
         await self._register()
@@ -159,3 +157,11 @@ class Daemon:
             os._exit(128 + number)
         log.info("stopping", extra={"fields": {"signal": number.name}})
         self.stop()
+
+
+async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """End *tasks*. Before Python 3.12 wait_for may lose a cancellation, so it is repeated."""
+    while running := [task for task in tasks if not task.done()]:
+        for task in running:
+            task.cancel()
+        await asyncio.wait(running, timeout=0.1)

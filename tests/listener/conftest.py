@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from pgwhen.settings import Settings
 from tests.support import PATIENCE, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
     from pathlib import Path
 
     import psycopg
@@ -229,9 +229,6 @@ def settings(db: Database) -> Settings:
     return replace(Settings(), dsn=db.conninfo, listen_dsn=db.conninfo, threads=4, grace=5)
 
 
-Running = "Callable[..., AsyncIterator[Daemon]]"
-
-
 @asynccontextmanager
 async def running(settings: Settings, *handlers: Handler) -> AsyncIterator[Daemon]:
     """Run a daemon inside the test; stop it in the end, and raise what it raised."""
@@ -242,3 +239,12 @@ async def running(settings: Settings, *handlers: Handler) -> AsyncIterator[Daemo
     finally:
         daemon.stop()
         await task
+
+
+@asynccontextmanager
+async def crowd(settings: Settings, handlers: Iterable[Handler]) -> AsyncIterator[None]:
+    """Run a daemon for each of *handlers*."""
+    async with AsyncExitStack() as stack:
+        for n, handler in enumerate(handlers):
+            await stack.enter_async_context(running(replace(settings, worker=f"w{n}"), handler))
+        yield

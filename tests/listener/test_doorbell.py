@@ -1,0 +1,222 @@
+"""Writers and sleeping listeners: the bell rings when somebody sleeps, and only then."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pgwhen import daemon, pump, wakeup
+from pgwhen.handlers import Handler
+from pgwhen.wakeup import CHANNELS, Doorbell
+from tests.support import PATIENCE, wait_until
+
+from .conftest import crowd, running
+
+if TYPE_CHECKING:
+    from pgwhen.settings import Settings
+    from tests.support import Database
+
+    from .conftest import Shop
+
+SLEEPER = """
+select exists (
+    select
+    from pg_locks
+    where locktype = 'advisory' and classid = 7077 and objid = 1 and mode = 'ExclusiveLock'
+        and database = (select oid from pg_database where datname = current_database())
+)
+"""
+PARKED = """
+select count(*) = %s
+from pg_stat_activity
+where datname = current_database() and application_name = 'pgwhen listen' and state = 'idle'
+"""
+
+
+@pytest.fixture
+def _long_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave nothing but the bell to wake a listener in time."""
+    monkeypatch.setattr(pump, "SLEEP", 3600.0)
+    monkeypatch.setattr(daemon, "TICK_EVERY", 3600.0)
+
+
+def handler(name: str = "plain") -> Handler:
+    """Return a handler that gives back its config."""
+
+    async def give_back(_ctx: Any, config: Any) -> Any:
+        return config
+
+    return Handler(name, give_back, None, None)
+
+
+async def until(shop: Shop, query: str, *params: Any) -> None:
+    """Wait as `wait_until` does, while the tasks of the test run."""
+    await asyncio.to_thread(wait_until, shop.conn, query, params)
+
+
+@pytest.mark.usefixtures("_long_sleep")
+@pytest.mark.parametrize(
+    ("source", "insert"),
+    [
+        (
+            "form_submitted",
+            "insert into pgwhen.form_submission (user_id, form_id) values ('u', 'f')",
+        ),
+        ("campaign_click", "insert into pgwhen.campaign_click (user_id, link) values ('u', 'f')"),
+        (
+            "friend_track_event_inserted",
+            "insert into pgwhen.friend_track_event (user_id, event) values ('u', 'f')",
+        ),
+        ("booking_event", "insert into pgwhen.booking_event (user_id, status) values ('u', 'f')"),
+        (
+            "attribute_changed",
+            "insert into pgwhen.line_user (user_id, attributes) values ('u', '{\"f\": 1}')",
+        ),
+        ("ours", "select pgwhen.emit('ours', user_id => 'u')"),
+    ],
+)
+async def test_sleeping_listener_is_rung(
+    shop: Shop, settings: Settings, source: str, insert: str
+) -> None:
+    """An event of each kind wakes a listener that would sleep for an hour."""
+    config = {"attribute_changed": '{"attribute": "f"}'}.get(source, "{}")
+    shop.conn.execute(
+        "insert into pgwhen.trigger_rule (name, source_type, source_config, action_type, frequency)"
+        " values ('r', %s, %s, 'plain', 'always')",
+        [source, config],
+    )
+    async with running(settings, handler()):
+        await until(shop, SLEEPER)
+        shop.conn.execute(insert.encode())
+        await until(shop, "select exists (select from pgwhen.trigger_log where status = 'success')")
+
+
+@pytest.mark.usefixtures("_long_sleep")
+async def test_delayed_action_wakes_by_itself(shop: Shop, settings: Settings) -> None:
+    """The listener sleeps until the next due time, and needs no tick to be in time."""
+    shop.rule("plain", {"delay": {"seconds": 0.3}})
+    async with running(settings, handler()):
+        await until(shop, SLEEPER)
+        shop.submit("plain")
+        await until(shop, "select exists (select from pgwhen.trigger_log where status = 'success')")
+    late = shop.conn.execute(
+        "select extract(epoch from executed_at - execute_at)::float8 from pgwhen.scheduled_action"
+    ).fetchone()
+    assert late is not None
+    assert late[0] < 1
+
+
+@pytest.mark.usefixtures("_long_sleep")
+async def test_writer_that_believes_it_awake_is_waited_for(
+    shop: Shop, settings: Settings, db: Database
+) -> None:
+    """While such a writer is about to commit the listener does not sleep, and hears no bell."""
+    shop.rule("plain")
+    observer = db.connect()
+    for channel in CHANNELS:
+        observer.execute(f"listen {channel}".encode())
+    writer = db.connect(autocommit=False)
+    writer.execute("insert into pgwhen.form_submission (user_id, form_id) values ('u', 'plain')")
+    async with running(settings, handler()):
+        await until(shop, PARKED, 1)
+        assert shop.conn.execute(SLEEPER).fetchone() == (False,)
+        writer.commit()
+        await until(shop, "select exists (select from pgwhen.trigger_log where status = 'success')")
+    assert list(observer.notifies(timeout=0)) == []
+
+
+@pytest.mark.usefixtures("_long_sleep")
+async def test_what_commits_between_scan_and_sleep_is_seen(
+    shop: Shop, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An event of a writer that saw nobody asleep, committed when the lock is granted."""
+    shop.rule("plain")
+    asked = Doorbell.try_sleep
+    submitted = False
+
+    async def try_sleep(self: Doorbell) -> str | None:
+        nonlocal submitted
+        if not submitted and self._conn is not None:
+            submitted = True
+            shop.submit("plain")
+        return await asked(self)
+
+    monkeypatch.setattr(Doorbell, "try_sleep", try_sleep)
+    async with running(settings, handler()):
+        await until(shop, "select exists (select from pgwhen.trigger_log where status = 'success')")
+    assert submitted
+
+
+@pytest.mark.parametrize("count", [1, 4])
+async def test_every_event_is_handled_once(shop: Shop, settings: Settings, count: int) -> None:
+    """However many listeners there are, and whoever of them sleeps."""
+    shop.rule("plain")
+    async with crowd(settings, [handler()] * count):
+        await until(shop, PARKED, count)
+        for n in range(50):
+            await asyncio.to_thread(shop.submit, "plain", 1, f"user{n}-")
+        await until(shop, "select count(*) = 50 from pgwhen.scheduled_action where status = 'done'")
+    rows = shop.conn.execute(
+        "select count(*), count(distinct user_id) from pgwhen.trigger_log"
+    ).fetchone()
+    assert rows == (50, 50)
+
+
+@pytest.mark.usefixtures("_long_sleep")
+async def test_listeners_of_different_types_wake_each_other(shop: Shop, settings: Settings) -> None:
+    """Whoever processes the event, the action reaches the one that serves its type."""
+    names = ["one", "two", "three", "four"]
+    for name in names:
+        shop.rule(name)
+    async with crowd(settings, [handler(name) for name in names]):
+        await until(shop, PARKED, 4)
+        for name in names * 3:
+            await until(shop, SLEEPER)
+            shop.submit(name)
+        await until(shop, "select count(*) = 12 from pgwhen.scheduled_action where status = 'done'")
+
+
+async def test_garbage_on_every_channel_is_ignored(shop: Shop, settings: Settings) -> None:
+    """A payload is never read, so nothing in it can harm."""
+    shop.rule("plain")
+    async with running(settings, handler()):
+        await until(shop, PARKED, 1)
+        for channel in CHANNELS:
+            for payload in ("", "{", "\\", "'; drop table x; --", "ก" * 2600, "\x01\x7f"):
+                shop.conn.execute("select pg_notify(%s, %s)", [channel, payload])
+        shop.submit("plain")
+        await until(shop, "select exists (select from pgwhen.trigger_log where status = 'success')")
+
+
+async def test_lock_is_given_back_in_the_end(shop: Shop, settings: Settings) -> None:
+    """A listener that has ended is rung for no more, even while its handlers finish."""
+    async with running(settings, handler()) as listener:
+        await until(shop, SLEEPER)
+        listener.stop()
+        await until(shop, f"select not ({SLEEPER})")
+
+
+async def test_connection_that_stopped_listening_is_replaced(
+    settings: Settings, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers, but something has made it deaf: the probe finds out."""
+    deaf: list[Any] = []
+    hears = asyncio.Event()
+    probe = Doorbell._probe
+
+    async def unlisten(self: Doorbell, conn: Any) -> None:
+        if conn is self._conn and not deaf:
+            deaf.append(conn)
+            assert conn is not None
+            await conn.execute("unlisten *")
+        await probe(self, conn)
+        if deaf:
+            hears.set()
+
+    monkeypatch.setattr(wakeup, "PROBE_EVERY", 0.0)
+    monkeypatch.setattr(Doorbell, "_probe", unlisten)
+    async with running(settings, handler()):
+        await asyncio.wait_for(hears.wait(), PATIENCE)
+    assert "the server no longer listens for this connection" in caplog.text

@@ -7,29 +7,41 @@ language sql
 volatile
 as $$
 select
-    _pgwhen.make_partitions('_pgwhen.processed_event', 'day', 4)
-    + _pgwhen.make_partitions('pgwhen.trigger_log', 'month', 3);
+    _pgwhen.make_partitions('_pgwhen.processed_event', 'processed_at', 'day', 4)
+    + _pgwhen.make_partitions('pgwhen.trigger_log', 'created_date', 'month', 3);
 $$;
 
--- Partitions for the current span and the next ones. Rows that the default partition caught
--- meanwhile (nobody maintained for a while) move into the partition that is theirs.
+-- Partitions for the current span and the next ones, and for those whose rows the default partition
+-- caught meanwhile (nobody maintained for a while): they move into the partition that is theirs,
+-- where retention finds them.
 -- Locks: SHARE UPDATE EXCLUSIVE on the parent, ACCESS EXCLUSIVE on the default partition.
-create or replace function _pgwhen.make_partitions(parent regclass, span text, ahead integer)
+create or replace function _pgwhen.make_partitions(
+    parent regclass,
+    key name,
+    span text,
+    ahead integer
+)
 returns integer
 language plpgsql
 volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    v_now constant timestamptz := _pgwhen.clock();
     v_start timestamptz;
     v_made integer := 0;
 begin
-    for v_start in
-        select date_trunc(span, _pgwhen.clock(), 'UTC') + i * ('1 ' || span)::interval
-        from generate_series(0, ahead - 1) as i
+    for v_start in execute format(
+        'select date_trunc($1, $2, ''UTC'') + i * (''1 '' || $1)::interval '
+        'from generate_series(0, $3 - 1) as i '
+        'union select date_trunc($1, d.%1$I, ''UTC'') from %2$s_default as d where d.%1$I < $2 '
+        'order by 1',
+        make_partitions.key, make_partitions.parent
+    ) using make_partitions.span, v_now, make_partitions.ahead
     loop
         begin
-            v_made := v_made + _pgwhen.make_partition(parent, span, v_start at time zone 'UTC');
+            v_made := v_made
+                + _pgwhen.make_partition(parent, key, span, v_start at time zone 'UTC');
         exception
             when lock_not_available then
                 exit;
@@ -39,7 +51,12 @@ begin
 end;
 $$;
 
-create or replace function _pgwhen.make_partition(parent regclass, span text, start timestamp)
+create or replace function _pgwhen.make_partition(
+    parent regclass,
+    key name,
+    span text,
+    start timestamp
+)
 returns integer
 language plpgsql
 volatile
@@ -49,17 +66,14 @@ declare
     v_schema text;
     v_parent text;
     v_name text;
-    v_key text;
     v_from constant timestamptz := make_partition.start at time zone 'UTC';
     v_to constant timestamptz :=
         (make_partition.start + ('1 ' || make_partition.span)::interval) at time zone 'UTC';
 begin
-    select n.nspname, c.relname, a.attname
-    into v_schema, v_parent, v_key
+    select n.nspname, c.relname
+    into v_schema, v_parent
     from pg_class as c
     inner join pg_namespace as n on n.oid = c.relnamespace
-    inner join pg_partitioned_table as p on p.partrelid = c.oid
-    inner join pg_attribute as a on a.attrelid = c.oid and a.attnum = p.partattrs[0]
     where c.oid = make_partition.parent;
 
     v_name := v_parent || to_char(
@@ -77,7 +91,7 @@ begin
     execute format(
         'with moved as (delete from %1$I.%2$I where %3$I >= $1 and %3$I < $2 returning *) '
         'insert into %1$I.%4$I select * from moved',
-        v_schema, v_parent || '_default', v_key, v_name
+        v_schema, v_parent || '_default', make_partition.key, v_name
     ) using v_from, v_to;
     execute format(
         'alter table %s attach partition %I.%I for values from (%L) to (%L)',

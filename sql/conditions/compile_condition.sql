@@ -10,9 +10,9 @@
 -- * A value is never part of the text: it is bound as $v0, $v1, … . Names of fields and regular
 --   expressions, for which jsonpath has no variables, are quoted as JSON.
 -- * What neither document nor condition holds is bound at each evaluation (holds.sql): $a0 is
---   whether the user is in an audience; $t0 is the list of those texts of the document that
---   stand in the asked relation to now, so that a time leaf is a membership test and keeps
---   MongoDB's meaning in arrays and in $elemMatch.
+--   whether the user is in an audience; $t0 tells those texts of the document that stand in
+--   the asked relation to now, so that a time leaf is a membership test and keeps MongoDB's
+--   meaning in arrays and in $elemMatch.
 
 create or replace function _pgwhen.compile_condition(condition jsonb)
 returns _pgwhen.compiled
@@ -100,7 +100,7 @@ begin
                 select c.expr, c.bound into v_expr, bound
                 from _pgwhen.compile_clauses(
                     v_value, v_name = '$and', compile_clause.origin,
-                    compile_clause.negated != (v_name = '$nor'), compile_clause.bound
+                    compile_clause.negated <> (v_name = '$nor'), compile_clause.bound
                 ) as c;
             when '$not' then
                 select c.expr, c.bound into v_expr, bound
@@ -166,13 +166,13 @@ language sql
 immutable
 as $$
 select case
-    when joined.exprs != '{}' then
+    when joined.exprs <> '{}' then
         '('
         || array_to_string(
-            joined.exprs, case when joined.by_and != joined.negated then ' && ' else ' || ' end
+            joined.exprs, case when joined.by_and <> joined.negated then ' && ' else ' || ' end
         )
         || ')'
-    when joined.by_and != joined.negated then '1 == 1'
+    when joined.by_and <> joined.negated then '1 == 1'
     else '1 == 0'
 end;
 $$;

@@ -57,7 +57,11 @@ begin
                 v_place, v_variable
             )
         when v_is_moment then
-            format('%s == %s[*]', v_place, v_variable)
+            format(
+                'exists(%1$s ? (@.type() == "string" '
+                '&& ((@ >= %2$s.low && @ <= %2$s.high) || @ == %2$s.texts[*])))',
+                v_place, v_variable
+            )
         else
             _pgwhen.comparison_expr(
                 compile_leaf.operator, compile_leaf.operand, v_variable, v_item, compile_leaf.field
@@ -99,7 +103,7 @@ select
     _pgwhen.steps(last_step.field[cardinality(last_step.field):]);
 $$;
 
--- What holds() needs to list the texts that stand in the asked relation to now.
+-- What holds() needs to tell the texts that stand in the asked relation to now.
 create or replace function _pgwhen.moment(operator text, operand jsonb, origin text)
 returns jsonb
 language sql
@@ -125,7 +129,7 @@ immutable
 as $$
 select
     case
-        when c.takes_missing and comparison_expr.field != '{}' then
+        when c.takes_missing and comparison_expr.field <> '{}' then
             format(
                 '(%s || %s)',
                 c.comparison, _pgwhen.missing_expr(comparison_expr.item, comparison_expr.field)

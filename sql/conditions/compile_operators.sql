@@ -22,7 +22,7 @@ begin
     for v_operator, v_operand in
         select o.key, o.value
         from jsonb_each(compile_operators.operators) as o
-        where o.key != '$options'
+        where o.key <> '$options'
     loop
         case v_operator
             when '$not' then
@@ -80,7 +80,7 @@ begin
         ) as c;
         v_exprs := v_exprs || v_expr;
     end loop;
-    expr := _pgwhen.joined(v_exprs, compile_all.operands != '[]', compile_all.negated);
+    expr := _pgwhen.joined(v_exprs, compile_all.operands <> '[]', compile_all.negated);
 end;
 $$;
 
@@ -106,11 +106,12 @@ declare
         else compile_operator.operator
     end;
     v_is_negative constant boolean :=
-        v_positive != compile_operator.operator
+        v_positive <> compile_operator.operator
         or (v_positive = '$exists' and compile_operator.operand = 'false');
     v_is_certain constant boolean :=
         v_positive in ('$exists', '$type', '$size', '$mod', '$elemMatch')
-        or compile_operator.operand = 'null';
+        or compile_operator.operand = 'null'
+        or _pgwhen.is_moment(compile_operator.operand);
 begin
     select c.expr, c.bound into expr, bound
     from _pgwhen.compile_leaf(
@@ -118,7 +119,7 @@ begin
         compile_operator.origin, compile_operator.field, compile_operator.bound
     ) as c;
 
-    if compile_operator.negated != v_is_negative then
+    if compile_operator.negated <> v_is_negative then
         expr := format(
             case when v_is_certain then '!(%1$s)' else '(!(%1$s) || (%1$s) is unknown)' end, expr
         );

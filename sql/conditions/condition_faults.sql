@@ -104,7 +104,7 @@ declare
     v_value jsonb;
     v_place text;
 begin
-    if jsonb_typeof(clause_faults.condition) != 'object' then
+    if jsonb_typeof(clause_faults.condition) <> 'object' then
         return next (
             clause_faults.at_path,
             format('a condition is an object, not %s', jsonb_typeof(clause_faults.condition)),
@@ -163,7 +163,7 @@ stable
 as $$
 begin
     if
-        jsonb_typeof(clause_list_faults.conditions) != 'array'
+        jsonb_typeof(clause_list_faults.conditions) <> 'array'
         or clause_list_faults.conditions = '[]'
     then
         return next (
@@ -195,7 +195,7 @@ select
     'Write {"$audience": "gold members"}; join several with $and or $or.',
     'PW103'
 where
-    jsonb_typeof(audience_faults.name) != 'string'
+    jsonb_typeof(audience_faults.name) <> 'string'
     or audience_faults.name = '""';
 $$;
 

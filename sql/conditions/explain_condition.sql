@@ -72,7 +72,7 @@ language plpgsql
 immutable
 as $$
 begin
-    if jsonb_typeof(single_predicates.predicate) != 'object' then
+    if jsonb_typeof(single_predicates.predicate) <> 'object' then
         return next single_predicates.predicate;
         return;
     end if;
@@ -85,7 +85,7 @@ begin
             else '{}'
         end
     from jsonb_each(single_predicates.predicate) as o
-    where o.key != '$options';
+    where o.key <> '$options';
 end;
 $$;
 

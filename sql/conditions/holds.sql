@@ -25,8 +25,8 @@ select case
 end;
 $$;
 
--- Loops of plain expressions, for which PL/pgSQL starts no executor: this runs once for each
--- (event, rule) that asks for a time or an audience.
+-- Plain expressions, for which PL/pgSQL starts no executor, here and below: this runs once for
+-- each (event, rule) that asks for a time or an audience.
 create or replace function _pgwhen.needed_vars(
     needs jsonb,
     doc jsonb,
@@ -57,9 +57,11 @@ begin
 end;
 $$;
 
--- Those texts at a path that are moments standing in the asked relation to now.
+-- Those texts at a path that are moments standing in the asked relation to now: as a range where
+-- no other text lies in between, which is so when all are written alike, else as a list. Under
+-- $elemMatch a list would be compared with each element.
 create or replace function _pgwhen.texts_in_time(doc jsonb, asked jsonb, as_of timestamptz)
-returns text[]
+returns jsonb
 language plpgsql
 stable
 as $$
@@ -71,27 +73,52 @@ declare
     v_moment constant timestamptz := _pgwhen.moved(
         texts_in_time.as_of, texts_in_time.asked ->> 'offset'
     );
-    v_text text;
-    v_instant timestamptz;
-    v_stands boolean;
-    v_texts text[] := '{}';
+    v_text text collate "C";
+    v_low text collate "C";
+    v_high text collate "C";
+    v_in text[] := '{}';
+    v_out text[] := '{}';
 begin
     for v_n in 0 .. jsonb_array_length(v_values) - 1 loop
-        continue when jsonb_typeof(v_values -> v_n) != 'string';
+        continue when jsonb_typeof(v_values -> v_n) <> 'string';
         v_text := v_values ->> v_n;
-        v_instant := _pgwhen.to_instant(v_text);
-        v_stands := case v_operator
-            when '$eq' then v_instant = v_moment
-            when '$gt' then v_instant > v_moment
-            when '$gte' then v_instant >= v_moment
-            when '$lt' then v_instant < v_moment
-            when '$lte' then v_instant <= v_moment
-        end;
-        if v_stands then
-            v_texts := array_append(v_texts, v_text);
+        if _pgwhen.stands(_pgwhen.to_instant(v_text), v_operator, v_moment) then
+            v_in := array_append(v_in, v_text);
+            v_low := least(v_low, v_text);
+            v_high := greatest(v_high, v_text);
+        else
+            v_out := array_append(v_out, v_text);
         end if;
     end loop;
-    return v_texts;
+
+    if v_in <> '{}' and v_out <> '{}' then
+        if exists (
+            select
+            from unnest(v_out) as o (text)
+            where o.text between v_low and v_high
+        ) then
+            return jsonb_build_object('texts', v_in);
+        end if;
+    end if;
+    return jsonb_build_object('low', v_low, 'high', v_high);
+end;
+$$;
+
+create or replace function _pgwhen.stands(
+    instant timestamptz,
+    operator text,
+    moment timestamptz
+)
+returns boolean
+language sql
+immutable
+as $$
+select case stands.operator
+    when '$eq' then stands.instant = stands.moment
+    when '$gt' then stands.instant > stands.moment
+    when '$gte' then stands.instant >= stands.moment
+    when '$lt' then stands.instant < stands.moment
+    when '$lte' then stands.instant <= stands.moment
 end;
 $$;
 

@@ -19,7 +19,7 @@ select case
     when substr(to_instant.value, 6, 5) = '02-29' and not (
         substr(to_instant.value, 1, 4)::integer % 4 = 0
         and (
-            substr(to_instant.value, 3, 2) != '00'
+            substr(to_instant.value, 3, 2) <> '00'
             or substr(to_instant.value, 1, 4)::integer % 400 = 0
         )
     ) then null

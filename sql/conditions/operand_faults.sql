@@ -119,7 +119,7 @@ language plpgsql
 immutable
 as $$
 begin
-    if jsonb_typeof(list_faults.operand) != 'array' then
+    if jsonb_typeof(list_faults.operand) <> 'array' then
         return next (
             list_faults.at_path,
             format('the operand of %s is a list', list_faults.operator),
@@ -148,7 +148,7 @@ immutable
 as $$
 select
     jsonb_typeof(names_types.operand) in ('string', 'array')
-    and names_types.operand != '[]'
+    and names_types.operand <> '[]'
     and '["string", "number", "bool", "null", "object", "array"]' @> names_types.operand;
 $$;
 
@@ -173,5 +173,5 @@ select
     and jsonb_path_match(is_division.operand, '$.size() == 2')
     and _pgwhen.is_whole(is_division.operand -> 0)
     and _pgwhen.is_whole(is_division.operand -> 1)
-    and is_division.operand -> 0 != '0';
+    and is_division.operand -> 0 <> '0';
 $$;

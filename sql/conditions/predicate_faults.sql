@@ -138,7 +138,7 @@ language plpgsql
 stable
 as $$
 begin
-    if jsonb_typeof(not_faults.operand) != 'object' or not_faults.operand = '{}' then
+    if jsonb_typeof(not_faults.operand) <> 'object' or not_faults.operand = '{}' then
         return next (
             not_faults.at_path, 'the operand of $not is an object of operators',
             'Write {"$not": {"$gt": 5}}; for "is not this value" there is $ne.', 'PW103'
@@ -159,7 +159,7 @@ language plpgsql
 stable
 as $$
 begin
-    if jsonb_typeof(element_faults.operand) != 'object' or element_faults.operand = '{}' then
+    if jsonb_typeof(element_faults.operand) <> 'object' or element_faults.operand = '{}' then
         return next (
             element_faults.at_path,
             'the operand of $elemMatch is an object of operators or of fields of an element',

@@ -16,13 +16,13 @@ begin
         )::_pgwhen.fault;
     elsif
         regex_faults.operator = '$options'
-        and (jsonb_typeof(v_options) != 'string' or v_options #>> '{}' !~ '^[imsx]*$')
+        and (jsonb_typeof(v_options) <> 'string' or v_options #>> '{}' !~ '^[imsx]*$')
     then
         return next (
             regex_faults.at_path, 'the operand of $options is a text of the letters i, m, s and x',
             'Write for example {"$regex": "^gold", "$options": "i"}.', 'PW103'
         )::_pgwhen.fault;
-    elsif regex_faults.operator = '$regex' and jsonb_typeof(v_pattern) != 'string' then
+    elsif regex_faults.operator = '$regex' and jsonb_typeof(v_pattern) <> 'string' then
         return next (
             regex_faults.at_path, 'the operand of $regex is a text',
             'Write for example {"$regex": "^gold"}.', 'PW103'

@@ -1,8 +1,7 @@
 """Connections: how to reach the database, and one statement with a time limit.
 
-Whatever goes wrong comes out as one of three errors: SetupError (for ever), CallDiedError (the
-connection was lost under the call, or the statement ran out of time) and UnavailableError
-(anything else, which may pass).
+Whatever goes wrong comes out as SetupError (for ever) or as UnavailableError (it may pass), and
+that as CallDiedError where the call may have been the cause, as RefusedError where its data was.
 """
 
 from __future__ import annotations
@@ -16,12 +15,16 @@ import psycopg
 from psycopg import conninfo
 from psycopg.rows import dict_row
 
-from .errors import CallDiedError, PgwhenError, SetupError, UnavailableError
+from .errors import CallDiedError, PgwhenError, RefusedError, SetupError, UnavailableError
+from .settings import backoff
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
+    from typing import TypeVar
 
     from .settings import Settings
+
+    T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +112,21 @@ class _TimeLimit:
             copy.shutdown(socket.SHUT_RDWR)
 
 
+async def patiently(
+    what: str, attempt: Callable[[], Awaitable[T]], *, but: tuple[type[Exception], ...] = ()
+) -> T:
+    """Call *attempt* until the database can do it, or raises one of *but*; return its result."""
+    for pause in backoff():
+        try:
+            return await attempt()
+        except but:
+            raise
+        except UnavailableError as exc:
+            log.warning("cannot %s, trying again in %.1f s: %s", what, pause, exc)
+            await asyncio.sleep(pause)
+    raise AssertionError  # pragma: no cover
+
+
 def words(exc: Exception) -> str:
     """Return what *exc* says, in one line: libpq writes several."""
     return " ".join(str(exc).split())
@@ -118,13 +136,15 @@ def _trouble(exc: psycopg.Error, *, lost: bool) -> PgwhenError:
     state = exc.sqlstate or ""
     message = exc.diag.message_primary or words(exc)
     if state == "57P02":  # the server fell over something else than this call
-        return UnavailableError(message, sqlstate=state)
+        return UnavailableError(message)
     if lost or state == "57014":
-        return CallDiedError(message, sqlstate=state)
+        return CallDiedError(message)
+    if state.startswith(("22", "54")):
+        return RefusedError(message)
     if state.startswith(FOR_EVER):
         hint = exc.diag.message_hint or (
             "Is pgwhen of this version deployed here (pgwhen deploy), and does the role have "
             "pgwhen_worker?"
         )
         return SetupError(f"{message} ({state})", hint=hint)
-    return UnavailableError(message, sqlstate=state)
+    return UnavailableError(message)

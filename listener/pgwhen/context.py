@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
     from uuid import UUID
 
@@ -51,23 +51,15 @@ class Context:
 
 
 @dataclass(frozen=True)
-class Batch(Sequence[tuple[Context, Config]]):
+class Batch:
     """Actions of one type and account, for a handler that takes many: pairs of context and config.
 
-    The handler returns one `Result` for each, in the same order.
+    Iterate over it. The handler returns one `Result` for each, in the same order.
     """
 
     action_type: str
     line_oa_id: str
     items: tuple[tuple[Context, Config], ...]
-
-    @overload
-    def __getitem__(self, index: int) -> tuple[Context, Config]: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[tuple[Context, Config], ...]: ...
-    def __getitem__(self, index: int | slice) -> Any:
-        """Return the pair at *index*."""
-        return self.items[index]
 
     def __iter__(self) -> Iterator[tuple[Context, Config]]:
         """Go through the pairs."""

@@ -12,13 +12,13 @@ import logging
 import os
 import signal
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
+from .connection import patiently
 from .database import Database
 from .dispatcher import Dispatcher
-from .errors import UnavailableError
 from .pump import Pump
-from .settings import backoff
 from .wakeup import Doorbell
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Daemon:
         self._doorbell.nudge()
 
     async def _work(self) -> None:
-        side = [self._dispatcher.settler.run, self._tick, self._announce]
+        side = [self._dispatcher.settler.run, self._tick, self._present]
         if self._settings.poll is None:
             side.append(self._doorbell.keep_open)
         serving = asyncio.create_task(self._serve())
@@ -92,7 +92,6 @@ class Daemon:
             await _cancel(tasks)
 
     async def _serve(self) -> None:
-        await self._register()
         await self._pump.run(self._stop)
         await self._dispatcher.drain(self._settings.grace)
         try:
@@ -101,56 +100,32 @@ class Daemon:
             log.warning("%d outcomes could not be told", len(self._dispatcher.settler))
         log.info("stopped")
 
-    async def _register(self) -> None:
-        """Make the handlers known. Waits for a database that is not there yet."""
-        pauses = backoff()
-        while not self._stop.is_set():
-            try:
-                version = await self._database.version()
-                for handler in self._handlers.values():
-                    await self._database.register_action(
-                        handler.name, handler.config_schema, handler.options
-                    )
-            except UnavailableError as exc:
-                await self._pause(next(pauses), "register", exc)
-            else:
-                served = ", ".join(sorted(self._handlers)) or "no Python actions"
-                fields = {"database": version, "worker": self._settings.worker}
-                log.info("serving %s", served, extra={"fields": fields})
-                return
-
-    async def _announce(self) -> None:
-        pauses = backoff()
+    async def _present(self) -> None:
+        """Make the handlers known, and say again and again that this worker is there."""
+        database, worker = self._database, self._settings.worker
+        version = await patiently("register", self._register)
+        served = ", ".join(sorted(self._handlers)) or "no Python actions"
+        log.info("serving %s", served, extra={"fields": {"database": version, "worker": worker}})
         while True:
-            try:
-                await self._database.announce(list(self._handlers))
-            except UnavailableError as exc:
-                await self._pause(next(pauses), "announce this worker", exc)
-            else:
-                pauses = backoff()
-                await asyncio.sleep(ANNOUNCE_EVERY)
+            await patiently("announce", partial(database.announce, list(self._handlers)))
+            await asyncio.sleep(ANNOUNCE_EVERY)
+
+    async def _register(self) -> str:
+        for handler in self._handlers.values():
+            await self._database.register_action(
+                handler.name, handler.config_schema, handler.options
+            )
+        return await self._database.version()
 
     async def _tick(self) -> None:
-        pauses = backoff()
         while True:
             self._time_is_due.clear()
-            try:
-                tick = await self._database.tick()
-            except UnavailableError as exc:
-                await self._pause(next(pauses), "tick", exc)
-                continue
-            pauses = backoff()
-            if tick.done and tick.more:
-                continue
-            if not tick.done:
+            done, more = await patiently("tick", self._database.tick)
+            if not done:
                 await asyncio.sleep(TICK_GAP)
-            with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._time_is_due.wait(), TICK_EVERY)
-
-    async def _pause(self, seconds: float, what: str, exc: UnavailableError) -> None:
-        log.warning("cannot %s, trying again in %.1f s: %s", what, seconds, exc)
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._stop.wait(), seconds)
+            if not (done and more):
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._time_is_due.wait(), TICK_EVERY)
 
     def _on_signal(self, number: signal.Signals) -> None:
         if self._stop.is_set():

@@ -39,15 +39,6 @@ class Pass:
     claims: list[Claim]
 
 
-@dataclass(frozen=True)
-class Tick:
-    """What one tick did."""
-
-    done: int
-    #: Whether more is due already.
-    more: bool
-
-
 class Database:
     """A small pool of connections for work, and the functions that a worker calls."""
 
@@ -142,11 +133,11 @@ class Database:
         """Give back what has not started; return as `complete_actions` does."""
         return await self._settle("select pgwhen.release_actions(%s, %s, %s) as id", released)
 
-    async def tick(self) -> Tick:
-        """Do a bounded part of what time has made due."""
+    async def tick(self) -> tuple[int, bool]:
+        """Do a bounded part of what time has made due; return how much, and if more is due."""
         rows = await self._call("select * from pgwhen.tick()", [])
         row = rows[0]
-        return Tick(row["events"] + row["actions"] + row["recovered"], row["more"])
+        return row["events"] + row["actions"] + row["recovered"], row["more"]
 
     async def _settle(
         self, query: str, outcomes: Iterable[Done | Failed | Released], *values: Any

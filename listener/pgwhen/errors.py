@@ -31,11 +31,7 @@ class StuckError(PgwhenError):
 
 
 class UnavailableError(PgwhenError):
-    """The database cannot do it now; the same call later may succeed. *sqlstate* if it said so."""
-
-    def __init__(self, message: str, *, sqlstate: str = "") -> None:
-        super().__init__(message)
-        self.sqlstate = sqlstate
+    """The database cannot do it now; the same call later may succeed."""
 
 
 class CallDiedError(UnavailableError):
@@ -43,6 +39,10 @@ class CallDiedError(UnavailableError):
 
     Whether it took effect is unknown.
     """
+
+
+class RefusedError(UnavailableError):
+    """The database cannot take what it was given: bad data, or beyond a limit."""
 
 
 class ActionError(Exception):

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from .errors import CallDiedError, UnavailableError
 from .settings import backoff
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from .database import Database
     from .dispatcher import Dispatcher
     from .settings import Settings
@@ -69,7 +66,9 @@ class Pump:
             await self._doorbell.wake_up()
 
     async def _turn(self) -> None:
-        async with self._waking():
+        if self._doorbell.asleep:  # first things first: the lock is given back beside the scan
+            again, _ = await asyncio.gather(self._scan(), self._doorbell.wake_up())
+        else:
             again = await self._scan()
         if again:
             return
@@ -120,18 +119,6 @@ class Pump:
             return wait
         self._fruitless = min(2 * self._fruitless or LONGEST_PAUSE, SLEEP)
         return self._fruitless
-
-    @asynccontextmanager
-    async def _waking(self) -> AsyncIterator[None]:
-        """Give the doorbell lock back beside the block: first things first."""
-        if not self._doorbell.asleep:
-            yield
-            return
-        unlocking = asyncio.ensure_future(self._doorbell.wake_up())
-        try:
-            yield
-        finally:
-            await unlocking
 
 
 def _now() -> float:

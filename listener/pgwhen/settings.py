@@ -6,8 +6,9 @@ import os
 import random
 import secrets
 import socket
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import SettingsError
 
@@ -15,10 +16,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import TypeVar
 
-    T = TypeVar("T")
     N = TypeVar("N", int, float)
 
-LEVELS = ("debug", "info", "warning", "error")
+
+def _one_of(text: str, values: Mapping[str, Any]) -> Any:
+    if text not in values:
+        raise ValueError(text)
+    return values[text]
+
+
+def _sensible(number: N) -> N:
+    if not 0 < number < 1e9:  # noqa: PLR2004 -- thirty years; refuses nan and inf too
+        raise ValueError(number)
+    return number
+
+
+class _Kind(NamedTuple):
+    """How a setting is read, raising ValueError, and what it may hold, in words."""
+
+    read: Callable[[str], Any]
+    wanted: str
+
+
+TEXT = _Kind(str, "a text")
+SECONDS = _Kind(lambda text: _sensible(float(text)), "a number of seconds, as 0.5")
+COUNT = _Kind(lambda text: _sensible(int(text)), "a number from 1")
+SWITCH = _Kind(partial(_one_of, values={"on": True, "off": False}), "on or off")
+LEVELS = {level.lower(): level for level in ("DEBUG", "INFO", "WARNING", "ERROR")}
+LEVEL = _Kind(partial(_one_of, values=LEVELS), "debug, info, warning or error")
 
 
 def _worker_name() -> str:
@@ -26,71 +51,52 @@ def _worker_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
 
 
+def _set_by(kind: _Kind, default: Any) -> Any:
+    return field(default=default, metadata={"kind": kind})
+
+
 @dataclass(frozen=True)
 class Settings:
-    """The listener's settings; times in seconds."""
+    """The listener's settings, each read from PGWHEN_ and its name in capitals.
 
-    #: PGWHEN_DSN, a libpq connection string; what it leaves out comes from the PG* variables.
-    dsn: str = ""
-    #: PGWHEN_LISTEN_DSN, where `dsn` leads to a pooler: a way around it, for LISTEN.
-    listen_dsn: str = ""
-    #: PGWHEN_POOLER: `dsn` leads to a transaction pooler, so nothing may be kept in a session.
-    pooler: bool = False
-    #: PGWHEN_POLL: look every so many seconds instead of listening.
-    poll: float | None = None
-    #: PGWHEN_WORKER, the name under which this process claims.
-    worker: str = field(default_factory=_worker_name)
-    #: PGWHEN_POOL_SIZE, connections for work; one more listens.
-    pool_size: int = 4
-    #: PGWHEN_MAX_IN_FLIGHT, actions that are claimed and not yet acknowledged.
-    max_in_flight: int = 500
-    #: PGWHEN_THREADS, handlers declared without `async` that run at one time.
-    threads: int = 32
-    #: PGWHEN_GRACE, how long running handlers may go on after SIGTERM.
-    grace: float = 30.0
-    #: PGWHEN_STATEMENT_TIMEOUT, for one call to the database. Above 11, a half-open connection may
-    #: go unnoticed for more than 15.
-    statement_timeout: float = 10.0
-    #: PGWHEN_LOG_LEVEL: debug, info, warning or error.
-    log_level: str = "INFO"
+    Times are in seconds.
+    """
+
+    #: A libpq connection string; what it leaves out comes from the PG* variables.
+    dsn: str = _set_by(TEXT, "")
+    #: Where `dsn` leads to a pooler: a way around it, for LISTEN. Without it, `dsn` serves.
+    listen_dsn: str = _set_by(TEXT, "")
+    #: `dsn` leads to a transaction pooler, so nothing may be kept in a session.
+    pooler: bool = _set_by(SWITCH, default=False)
+    #: Look every so many seconds instead of listening.
+    poll: float | None = _set_by(SECONDS, None)
+    #: The name under which this process claims.
+    worker: str = field(default_factory=_worker_name, metadata={"kind": TEXT})
+    #: Connections for work; one more listens.
+    pool_size: int = _set_by(COUNT, 4)
+    #: Actions that are claimed and not yet acknowledged.
+    max_in_flight: int = _set_by(COUNT, 500)
+    #: Handlers declared without `async` that run at one time.
+    threads: int = _set_by(COUNT, 32)
+    #: How long running handlers may go on after SIGTERM.
+    grace: float = _set_by(SECONDS, 30.0)
+    #: For one call to the database. With more, a half-open connection may go unnoticed for longer.
+    statement_timeout: float = _set_by(SECONDS, 10.0)
+    log_level: str = _set_by(LEVEL, "INFO")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
         """Read the settings. Raises SettingsError, naming the variable and what it may hold."""
-        default = cls()
-        dsn = environment.get("PGWHEN_DSN", "")
-
-        def read(name: str, otherwise: T, parse: Callable[[str], T], wanted: str) -> T:
-            text = environment.get(name, "")
-            try:
-                return parse(text) if text else otherwise
-            except ValueError:
-                raise SettingsError(
-                    f"{name}={text} cannot be used", hint=f"Give it {wanted}, or unset it."
-                ) from None
-
-        return cls(
-            dsn=dsn,
-            listen_dsn=environment.get("PGWHEN_LISTEN_DSN", dsn),
-            pooler=read("PGWHEN_POOLER", default.pooler, _switch, "on or off"),
-            poll=read("PGWHEN_POLL", default.poll, _seconds, "a number of seconds, as 0.5"),
-            worker=environment.get("PGWHEN_WORKER") or default.worker,
-            pool_size=read("PGWHEN_POOL_SIZE", default.pool_size, _count, "a number from 1"),
-            max_in_flight=read(
-                "PGWHEN_MAX_IN_FLIGHT", default.max_in_flight, _count, "a number from 1"
-            ),
-            threads=read("PGWHEN_THREADS", default.threads, _count, "a number from 1"),
-            grace=read("PGWHEN_GRACE", default.grace, _seconds, "a number of seconds, as 30"),
-            statement_timeout=read(
-                "PGWHEN_STATEMENT_TIMEOUT",
-                default.statement_timeout,
-                _seconds,
-                "a number of seconds, as 10",
-            ),
-            log_level=read(
-                "PGWHEN_LOG_LEVEL", default.log_level, _level, "debug, info, warning or error"
-            ),
-        )
+        values: dict[str, Any] = {"listen_dsn": environment.get("PGWHEN_DSN", "")}
+        for setting in fields(cls):
+            name, kind = f"PGWHEN_{setting.name.upper()}", setting.metadata["kind"]
+            if text := environment.get(name):
+                try:
+                    values[setting.name] = kind.read(text)
+                except ValueError:
+                    hint = f"Give it {kind.wanted}, or unset it."
+                    raise SettingsError(f"{name}={text} cannot be used", hint=hint) from None
+        return cls(**values)
 
 
 def backoff(first: float = 0.1, most: float = 10.0) -> Iterator[float]:
@@ -102,31 +108,3 @@ def backoff(first: float = 0.1, most: float = 10.0) -> Iterator[float]:
     while True:
         yield pause * random.uniform(0.5, 1.0)  # noqa: S311 -- spreads load, keeps no secret
         pause = min(2 * pause, most)
-
-
-def _switch(text: str) -> bool:
-    return _known(text.lower(), {"on": True, "off": False})
-
-
-def _level(text: str) -> str:
-    return _known(text.lower(), {name: name.upper() for name in LEVELS})
-
-
-def _known(text: str, values: Mapping[str, T]) -> T:
-    if text not in values:
-        raise ValueError(text)
-    return values[text]
-
-
-def _seconds(text: str) -> float:
-    return _sensible(float(text))
-
-
-def _count(text: str) -> int:
-    return _sensible(int(text))
-
-
-def _sensible(number: N) -> N:
-    if not 0 < number < 1e9:  # noqa: PLR2004 -- thirty years; refuses nan and inf too
-        raise ValueError(number)
-    return number

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
-from .errors import ActionError, UnavailableError
+from .connection import patiently
+from .errors import ActionError, RefusedError
 from .outcome import Done, Failed, Released, error_text
-from .settings import backoff
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from .outcome import Outcome
 
     T = TypeVar("T", Done, Failed, Released)
+    Verb = Callable[[Sequence[T]], Awaitable[set[int]]]
 
 log = logging.getLogger(__name__)
 
@@ -74,46 +76,33 @@ class Settler:
         await self._tell(database.fail_actions, [o for o in batch if isinstance(o, Failed)])
         await self._tell(database.release_actions, [o for o in batch if isinstance(o, Released)])
 
-    async def _tell(
-        self, verb: Callable[[Sequence[T]], Awaitable[set[int]]], outcomes: Sequence[T]
-    ) -> None:
-        pauses = backoff()
-        while outcomes:
-            try:
-                settled = await verb(outcomes)
-            except UnavailableError as exc:
-                if exc.sqlstate[:2] in {"22", "54"}:  # bad data, or beyond a limit
-                    await self._tell_singly(verb, outcomes, exc)
-                    return
-                pause = next(pauses)
-                log.warning("outcomes not told, trying again in %.1f s: %s", pause, exc)
-                await asyncio.sleep(pause)
-            else:
-                _note_stale(outcomes, settled)
-                return
-
-    async def _tell_singly(
-        self,
-        verb: Callable[[Sequence[T]], Awaitable[set[int]]],
-        outcomes: Sequence[T],
-        refusal: UnavailableError,
-    ) -> None:
-        if len(outcomes) > 1:
-            for outcome in outcomes:
-                await self._tell(verb, [outcome])
+    async def _tell(self, verb: Verb[T], outcomes: Sequence[T]) -> None:
+        if not outcomes:
             return
+        try:
+            tell = partial(verb, outcomes)
+            settled = await patiently("tell outcomes", tell, but=(RefusedError,))
+        except RefusedError as exc:
+            await self._tell_apart(verb, outcomes, exc)
+        else:
+            _note_stale(outcomes, settled)
+
+    async def _tell_apart(self, verb: Verb[T], outcomes: Sequence[T], exc: Exception) -> None:
+        """Tell each alone; the one that is refused alone becomes a failure."""
         outcome = outcomes[0]
-        log.warning(
-            "the database refused an outcome", extra={"fields": {"action": outcome.action_id}}
-        )
-        if isinstance(outcome, Done):
+        if len(outcomes) > 1:
+            for one in outcomes:
+                await self._tell(verb, [one])
+        elif isinstance(outcome, Done):
             error = ActionError(
-                f"the handler's result cannot be kept: {refusal}",
+                f"the handler's result cannot be kept: {exc}",
                 type="ResultNotJson",
                 non_retryable=True,
             )
             failed = Failed(outcome.action_id, outcome.token, error_text(error))
             await self._tell(self._database.fail_actions, [failed])
+        else:
+            log.error("outcome refused: %s", exc, extra={"fields": {"action": outcome.action_id}})
 
 
 def _note_stale(outcomes: Sequence[Outcome], settled: set[int]) -> None:

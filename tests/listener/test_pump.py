@@ -63,7 +63,7 @@ async def _return(*_: Any) -> None:
 @pytest.mark.parametrize("end", [_raise, _return])
 @pytest.mark.parametrize(
     ("owner", "task"),
-    [(Doorbell, "keep_open"), (Settler, "run"), (Daemon, "_tick"), (Daemon, "_announce")],
+    [(Doorbell, "keep_open"), (Settler, "run"), (Daemon, "_tick"), (Daemon, "_present")],
 )
 async def test_task_that_ends_ends_the_daemon(
     settings: Settings,

@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from pgwhen import settler
-from pgwhen.errors import SetupError, UnavailableError
+from pgwhen import connection
+from pgwhen.errors import RefusedError, SetupError, UnavailableError
 from pgwhen.outcome import Done, Failed, Released
 from pgwhen.settler import Settler
 
@@ -39,7 +39,7 @@ class Told:
         if self.errors:
             raise self.errors.pop(0)
         if verb == "done" and ids & self.bad:
-            raise UnavailableError("invalid input syntax for type json", sqlstate="22P02")
+            raise RefusedError("invalid input syntax for type json")
         self.calls.append((verb, [outcome.action_id for outcome in outcomes]))
         return ids - self.stale
 
@@ -106,7 +106,7 @@ async def test_flood_goes_in_bounded_calls() -> None:
 
 async def test_outcome_is_told_until_it_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     """A database that is away is waited for."""
-    monkeypatch.setattr(settler, "backoff", lambda: iter([0.0] * 9))
+    monkeypatch.setattr(connection, "backoff", lambda: iter([0.0] * 9))
     database = Told(UnavailableError("away"), UnavailableError("away"))
     async with telling(database) as running:
         running.add(done(1)[0])

@@ -95,7 +95,12 @@ def logic(random: Random, clause: Callable[[], dict[str, Json]], depth: int) -> 
 # Anything that is JSON, however odd where a path goes ------------------------------------------
 
 SCALARS: list[Json] = [None, True, False, 0, 1, 2, 1.0, 1.5, -3, "", "a", "ab", "1"]
-MOMENTS: list[Json] = ["2024-03-31T12:00:00Z", "2024-03-31", "2024-03-31T19:00:00+07:00", "2024-03-31T13:00:00+07:00"]
+MOMENTS: list[Json] = [
+    "2024-03-31T12:00:00Z",
+    "2024-03-31",
+    "2024-03-31T19:00:00+07:00",
+    "2024-03-31T13:00:00+07:00",
+]
 TYPES = ["string", "number", "bool", "null", "object", "array"]
 PATTERNS = ["^a", "b$", "a|1", ".", "^$", "[^a]"]
 COMPARISONS = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte"]

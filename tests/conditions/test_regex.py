@@ -1,9 +1,9 @@
-"""
+r"""
 Regular expressions against Python's, over generated expressions and texts.
 
 Python's ``re`` with ASCII classes means what PCRE means for all that is generated here. The two
-differ in ``^`` with option m behind a last newline, in ``\\B`` of an empty text (before Python 3.14),
-and in ``\\Z`` and ``\\z``: those stand in ``tests/conditions.json``.
+differ in ``^`` with option m behind a last newline, in ``\B`` of an empty text (until Python 3.14)
+and in ``\Z`` and ``\z``: those stand in ``tests/conditions.json``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,37 @@ if TYPE_CHECKING:
 
 BATCH = 50
 
-ATOMS = ["a", "b", "A", "1", "_", "-", "[ #]", "\\#", "ก", ".", "\\d", "\\D", "\\w", "\\W", "\\s", "\\S"]
-ATOMS += ["[ab]", "[^a]", "[^\\n]", "[\\d_]", "[a-c-]", "[]a]", "[^]a]", "\\.", "\\-", "\\\\", "\\n"]
+ATOMS = [
+    "a",
+    "b",
+    "A",
+    "1",
+    "_",
+    "-",
+    "[ #]",
+    "\\#",
+    "ก",
+    ".",
+    "\\d",
+    "\\D",
+    "\\w",
+    "\\W",
+    "\\s",
+    "\\S",
+]
+ATOMS += [
+    "[ab]",
+    "[^a]",
+    "[^\\n]",
+    "[\\d_]",
+    "[a-c-]",
+    "[]a]",
+    "[^]a]",
+    "\\.",
+    "\\-",
+    "\\\\",
+    "\\n",
+]
 ANCHORS = ["^", "$", "\\b", "\\B", "\\A"]
 QUANTIFIERS = ["*", "+", "?", "{2}", "{1,}", "{0,2}", "*?", "+?", "??"]
 TEXTS = "aabbA1_- .#]\\\nก"

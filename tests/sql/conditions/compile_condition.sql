@@ -1,7 +1,7 @@
 -- _pgwhen.compile_condition: from MongoDB's syntax to one path and its variables.
 begin;
 \ir ../helpers.psql
-select plan(17);
+select plan(16);
 
 create view t.compiled as
 select
@@ -50,14 +50,13 @@ select is_empty(
     'compile_condition writes no value into the path'
 );
 select is(
-    (select jsonb_path_match(d.doc, c.path::jsonpath, c.vars)),
+    jsonb_path_match(
+        '{"user": {"it''s \" \\ $v0 ไทย 🎉": "ends with \"$"}}', c.path::jsonpath, c.vars
+    ),
     true,
     'compile_condition quotes names and expressions'
 )
 from t.compiled as c
-cross join (select jsonb_build_object('user', jsonb_build_object(
-    $k$it's " \ $v0 ไทย 🎉$k$, 'ends with "$'
-)) as doc) as d
 where c.condition::text like '%🎉%';
 
 select throws_ok(
@@ -112,7 +111,7 @@ select throws_ok(
     from generate_series(1, 30)
     $$,
     'PW108',
-    'condition: the condition is too large: 300019 bytes of at most 262144',
+    'condition: the condition is too large: 300111 bytes of at most 262144',
     'compile_condition refuses many long texts'
 );
 

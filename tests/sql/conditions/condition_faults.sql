@@ -80,7 +80,8 @@ select results_eq(
     $$,
     format(
         'values (%L, %L), (%L, %L)',
-        'condition["user.r"].$regex', 'PW108', format('condition["user.%s"]', repeat('x', 1000)), 'PW108'
+        'condition["user.r"].$regex', 'PW108',
+        format('condition["user.%s"]', repeat('x', 1000)), 'PW108'
     ),
     'condition_faults limits names and regular expressions'
 );

@@ -57,7 +57,10 @@ select results_eq(
     'explain_condition tells clauses under logic as they stand there, in order'
 );
 select results_eq(
-    $$ select e.saw from t.explained('{"user.o.b": 1}', '{"user": {"o": [{"b": 1}, {"b": [2]}, {}]}}') as e $$,
+    $$
+    select e.saw
+    from t.explained('{"user.o.b": 1}', '{"user": {"o": [{"b": 1}, {"b": [2]}, {}]}}') as e
+    $$,
     $$ values ('[1, [2]]'::jsonb) $$,
     'explain_condition saw all that a path leads to'
 );

@@ -42,8 +42,8 @@ from (
     select jsonb_build_object('user', jsonb_build_object('a', v.value), 'event', v.value) as doc
     from jsonb_array_elements(
         '[
-            1, 1e400, -1e-400, "x", "", true, null, [], {}, [[]], [[[1]]], {"b": 1}, [{"b": [1, "x"]}],
-            {"b": {"c": [null]}}, [1, "x", null, {"b": null}, [2]], "2024-03-31T12:00:00Z",
+            1, 1e400, -1e-400, "x", "", true, null, [], {}, [[]], [[[1]]], {"b": 1},
+            [{"b": [1, "x"]}], {"b": {"c": [null]}}, [1, "x", null, {"b": null}, [2]], "2024-03-31T12:00:00Z",
             {"data": {"a": {"b": {"c": "2024-03-31"}}}}, {"data": {"a": [{"b": []}, 1, [{"b": 1}]]}}
         ]'
     ) as v (value)
@@ -59,8 +59,8 @@ select is_empty(
     select l.clause, d.doc
     from t.leaf as l
     cross join lateral _pgwhen.compile_condition(l.clause) as c
-    cross join lateral _pgwhen.compile_condition(jsonb_build_object('$nor', jsonb_build_array(l.clause)))
-        as n
+    cross join lateral
+        _pgwhen.compile_condition(jsonb_build_object('$nor', jsonb_build_array(l.clause))) as n
     cross join t.document as d
     where
         _pgwhen.holds(c.path, c.vars, c.needs, d.doc, '2024-03-31 12:00Z', '{}')
@@ -72,7 +72,9 @@ select is_empty(
 -- An audience
 select ok(t.holds('{"$audience": "a"}', '{}', audiences => '{b,a}'), 'holds of a member');
 select ok(not t.holds('{"$audience": "a"}', '{}', audiences => '{b}'), 'holds not of another');
-select ok(not t.holds('{"$audience": "a"}', '{}', audiences => null), 'holds not of a member of NULL');
+select ok(
+    not t.holds('{"$audience": "a"}', '{}', audiences => null), 'holds not of a member of NULL'
+);
 select ok(
     not t.holds('{"$audience": "a"}', '{}', audiences => array[null]),
     'holds not of a member of what has no name'
@@ -84,7 +86,9 @@ select ok(
 
 -- A moment, wherever the clock and the session stand
 select is(
-    t.holds('{"user.a": {"$lt": {"$now": "-1000 years"}}}', '{"user": {"a": "9999-12-31"}}', s.as_of),
+    t.holds(
+        '{"user.a": {"$lt": {"$now": "-1000 years"}}}', '{"user": {"a": "9999-12-31"}}', s.as_of
+    ),
     s.expected,
     format('holds without an error as of %s', s.as_of)
 )
@@ -115,7 +119,9 @@ select is(
 from _pgwhen.compile_condition(
     '{"$or": [{"$audience": "b"}, {"$nor": [{"$audience": "a"}]}], "$audience": "b"}'
 ) as c;
-select is(_pgwhen.asked_audiences(null), '{}', 'asked_audiences names none where nothing is needed');
+select is(
+    _pgwhen.asked_audiences(null), '{}', 'asked_audiences names none where nothing is needed'
+);
 select is(
     _pgwhen.asked_audiences(c.needs), '{}', 'asked_audiences names none where only a time is'
 )

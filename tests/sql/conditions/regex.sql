@@ -28,7 +28,8 @@ from (
 ) as p (pattern, options, expected);
 
 select is(
-    (_pgwhen.are_from_pcre('a(?=b)\1', '')).problem, '(?=', 'are_from_pcre names what it refuses first'
+    (_pgwhen.are_from_pcre('a(?=b)\1', '')).problem, '(?=',
+    'are_from_pcre names what it refuses first'
 );
 select finish();
 rollback;

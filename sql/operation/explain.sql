@@ -28,7 +28,7 @@ begin
     return query
     select g.gate, g.verdict, g.reason, g.detail
     from (
-        select 1 as n, e.* from _pgwhen.explain_rule(v_rule, v_event) as e
+        select 1 as n, e.* from _pgwhen.explain_rule(v_rule, v_event, v_kept.processed_at) as e
         union all
         select 2, e.* from _pgwhen.explain_event(v_event, v_kept, explain.event_id) as e
         union all
@@ -48,8 +48,9 @@ $doc$Say why a rule did, does or would not do something for a user: every gate i
 Gates: rule (is it live), event (which one), source, loop, condition (a row for each clause with the
 value it saw), frequency (and until when), pending, log. verdict is 'pass', 'stop' or 'note'; the
 first 'stop' is the answer. With an event_id: that event as it was then, for as long as events are
-kept (setting eventRetention); membership of audiences is as it is now. Without: the user as they
-are now, as if what the rule asks for happened this moment.
+kept (setting eventRetention). Rules and memberships of audiences have no history: they are as they
+are now, and where the rule has changed since, its gate says so. Without: the user as they are now,
+as if what the rule asks for happened this moment.
 
 The judge is the one that decides in process_events(). line_oa_id defaults to the rule's account.
 
@@ -149,9 +150,13 @@ select row(
 )::_pgwhen.outbox;
 $$;
 
+-- A rule that could not fire for this event as it stands now may have been able to when the event was
+-- processed, if it was changed since. It was, if it left a trace; it was not, if it would have fired
+-- and left none; else nobody knows, and the gates below say why it did nothing either way.
 create or replace function _pgwhen.explain_rule(
     rule pgwhen.trigger_rule,
     event _pgwhen.outbox,
+    processed_at timestamptz,
     out gate text,
     out verdict text,
     out reason text,
@@ -174,9 +179,82 @@ begin
             then 'enabled only at ' || _pgwhen.stamp(rule.enabled_date)
                 || ', after the event; rules look forward'
     end;
-    verdict := case when reason is null then 'pass' else 'stop' end;
-    reason := coalesce(reason, 'live since ' || _pgwhen.stamp(rule.enabled_date));
+    if reason is null then
+        verdict := 'pass';
+        reason := 'live since ' || _pgwhen.stamp(rule.enabled_date);
+    elsif rule.updated_date > explain_rule.processed_at and (
+        _pgwhen.left_trace(rule.id, event) or _pgwhen.verdict_on(rule, event) <> 'fire'
+    ) then
+        verdict := 'note';
+        reason := reason || '; changed at ' || _pgwhen.stamp(rule.updated_date)
+            || ', after this event was processed';
+    else
+        verdict := 'stop';
+    end if;
 end;
+$$;
+
+create or replace function _pgwhen.left_trace(rule_id bigint, event _pgwhen.outbox)
+returns boolean
+language sql
+stable
+as $$
+select
+    exists (
+        select
+        from pgwhen.trigger_log as l
+        where
+            l.user_id = (left_trace.event).user_id
+            and l.trigger_rule_id = left_trace.rule_id
+            and l.event_id = (left_trace.event).id
+    )
+    or exists (
+        select
+        from pgwhen.scheduled_action as a
+        where
+            a.user_id = (left_trace.event).user_id
+            and a.trigger_rule_id = left_trace.rule_id
+            and a.status in ('pending', 'processing')
+            and a.event -> 'id' = pg_catalog.to_jsonb((left_trace.event).id)
+    );
+$$;
+
+-- The judge's verdict; of a rule that cannot fire, and so has no compiled form, what it would be.
+create or replace function _pgwhen.verdict_on(rule pgwhen.trigger_rule, event _pgwhen.outbox)
+returns text
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_doc constant jsonb := _pgwhen.document(
+        event.type, event.key, event.old, event.new, event.data, event.at, event.facts
+    );
+    v_verdict text;
+begin
+    select j.verdict into v_verdict from _pgwhen.judge(array[event], rule.id) as j;
+    return case
+        when v_verdict is not null then v_verdict
+        when not _pgwhen.asks_for(rule, event) then 'source_false'
+        when not _pgwhen.holds_for(
+            _pgwhen.source_predicate(rule.source_type, rule.source_config), v_doc, event
+        ) then 'source_false'
+        when _pgwhen.is_loop(event.chain, rule.id) then 'loop'
+        when _pgwhen.holds_for(rule.source_config -> 'condition', v_doc, event) then 'fire'
+        else 'condition_false'
+    end;
+end;
+$$;
+
+create or replace function _pgwhen.asks_for(rule pgwhen.trigger_rule, event _pgwhen.outbox)
+returns boolean
+language sql
+stable
+as $$
+select
+    (asks_for.event).type = (asks_for.rule).source_type
+    and _pgwhen.source_key((asks_for.rule).source_type, (asks_for.rule).source_config)
+    = any((asks_for.event).keys);
 $$;
 
 create or replace function _pgwhen.explain_event(
@@ -193,7 +271,7 @@ stable
 as $$
 select
     'event',
-    'note',
+    case when (explain_event.kept).parked is null then 'note' else 'stop' end,
     case
         when explain_event.event_id is null then 'as if it happened now'
         when (explain_event.kept).processed_at is null then 'waits in the outbox'
@@ -223,20 +301,15 @@ declare
         event.type, event.key, event.old, event.new, event.data, event.at, event.facts
     );
     v_key constant text := _pgwhen.source_key(rule.source_type, rule.source_config);
-    v_asked constant boolean := event.type = rule.source_type and v_key = any(event.keys);
+    v_asked constant boolean := _pgwhen.asks_for(rule, event);
     v_condition constant jsonb := coalesce(rule.source_config -> 'condition', '{}');
-    v_verdict text;
 begin
-    select j.verdict
-    into v_verdict
-    from _pgwhen.judge(array[event], rule.id) as j;
-
     return query select
         'source',
         case
             when not v_asked then 'stop'
             when explain_judge.event_id is null then 'note'
-            when v_verdict = 'source_false' then 'stop'
+            when _pgwhen.verdict_on(rule, event) = 'source_false' then 'stop'
             else 'pass'
         end,
         case

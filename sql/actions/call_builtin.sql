@@ -16,7 +16,6 @@ create or replace function _pgwhen.call_builtin(
 returns jsonb[]
 language plpgsql
 volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_results jsonb[];

@@ -9,7 +9,6 @@ create or replace function _pgwhen.remove_from_audience(
 returns jsonb[]
 language plpgsql
 volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_audiences constant bigint[] := _pgwhen.audience_ids(

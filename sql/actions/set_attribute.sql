@@ -10,7 +10,6 @@ create or replace function _pgwhen.set_attribute(
 returns jsonb[]
 language plpgsql
 volatile
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform

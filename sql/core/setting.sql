@@ -2,6 +2,9 @@
 --
 -- A row that is missing, or was deleted, means the default; so an upgrade that changes a default
 -- reaches everybody who did not choose otherwise.
+--
+-- Here and in the engine: a SQL function that cannot be inlined is planned anew by every call, a
+-- PL/pgSQL one keeps its plans. What runs once for each pass is PL/pgSQL for that reason alone.
 
 create or replace function _pgwhen.default_settings()
 returns jsonb
@@ -23,13 +26,15 @@ $$;
 
 create or replace function _pgwhen.setting(name text)
 returns jsonb
-language sql
+language plpgsql
 stable
 as $$
-select coalesce(
-    (select s.value from pgwhen.setting as s where s.name = setting.name),
-    _pgwhen.default_settings() -> setting.name
-);
+begin
+    return coalesce(
+        (select s.value from pgwhen.setting as s where s.name = setting.name),
+        _pgwhen.default_settings() -> setting.name
+    );
+end;
 $$;
 
 -- A span of time as settings and configs give it: a number of seconds, or interval text.

@@ -2,14 +2,21 @@
 
 create or replace function _pgwhen.archive(events _pgwhen.outbox[], parked text default null)
 returns void
-language sql
+language plpgsql
 volatile
 as $$
-insert into _pgwhen.processed_event (
-    id, bucket, uuid, line_oa_id, user_id, type, keys, key, old, new, data, facts, at, created_at,
-    chain, processed_at, parked
-)
-select e.*, _pgwhen.clock(), archive.parked
-from unnest(archive.events) as e
-where _pgwhen.span(_pgwhen.setting('eventRetention')) > interval '0' or archive.parked is not null;
+declare
+    v_now constant timestamptz := _pgwhen.clock();
+begin
+    if _pgwhen.span(_pgwhen.setting('eventRetention')) = interval '0' and archive.parked is null then
+        return;
+    end if;
+
+    insert into _pgwhen.processed_event (
+        id, bucket, uuid, line_oa_id, user_id, type, keys, key, old, new, data, facts, at,
+        created_at, chain, processed_at, parked
+    )
+    select e.*, v_now, archive.parked
+    from unnest(archive.events) as e;
+end;
 $$;

@@ -4,7 +4,6 @@ create or replace function _pgwhen.cancel_rule_actions(rule_ids bigint[], reason
 returns void
 language plpgsql
 volatile
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if cancel_rule_actions.rule_ids = '{}' then

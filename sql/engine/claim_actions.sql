@@ -8,6 +8,7 @@ language plpgsql
 volatile
 security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 begin
     perform _pgwhen.require_read_committed('claim_actions');
@@ -48,7 +49,6 @@ create or replace function _pgwhen.claim(worker text, batch_size integer, action
 returns setof pgwhen.scheduled_action
 language plpgsql
 volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_now constant timestamptz := _pgwhen.clock();

@@ -9,6 +9,7 @@ language plpgsql
 volatile
 security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 begin
     perform _pgwhen.require_read_committed('complete_actions');
@@ -39,7 +40,6 @@ create or replace function _pgwhen.check_claims(ids bigint[], tokens uuid[], oth
 returns void
 language plpgsql
 immutable
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if cardinality(ids) is distinct from cardinality(tokens)

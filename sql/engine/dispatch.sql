@@ -15,16 +15,20 @@ create or replace function _pgwhen.dispatch(
 returns _pgwhen.fired
 language plpgsql
 volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_type text;
-    v_now_types constant text[] := array(
+    v_now_types text[];
+begin
+    if cardinality(dispatch.firings) = 0 then
+        return row('[]'::jsonb, '{}'::pgwhen.claimed_action[])::_pgwhen.fired;
+    end if;
+
+    v_now_types := array(
         select t.name
         from _pgwhen.action_type as t
         where t.builtin and t.kind = 'sql' and not dispatch.queue
     );
-begin
     foreach v_type in array array(
         select distinct f.action_type
         from unnest(dispatch.firings) as f
@@ -58,7 +62,6 @@ create or replace function _pgwhen.do_now(action_type text, firings _pgwhen.firi
 returns _pgwhen.ending[]
 language plpgsql
 volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_results jsonb[];
@@ -120,7 +123,6 @@ create or replace function _pgwhen.write_actions(
 returns _pgwhen.fired
 language plpgsql
 volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_now constant timestamptz := _pgwhen.clock();
@@ -252,30 +254,18 @@ create or replace function _pgwhen.action_key(
     step text default ''
 )
 returns uuid
-language sql
+language plpgsql
 immutable
 as $$
-select pg_catalog.encode(
-    pg_catalog.set_byte(
-        pg_catalog.set_byte(h.hash, 6, (pg_catalog.get_byte(h.hash, 6) & 15) | 128),
-        8, (pg_catalog.get_byte(h.hash, 8) & 63) | 128
-    ),
-    'hex'
-)::uuid
-from (
-    select pg_catalog.substr(
-        pg_catalog.sha256(
-            pg_catalog.convert_to(
-                pg_catalog.jsonb_build_array(
-                    action_key.origin, action_key.line_oa_id, action_key.user_id,
-                    action_key.rule_id, action_key.step
-                )::text,
-                'UTF8'
-            )
-        ),
-        1, 16
-    ) as hash
-) as h;
+declare
+    v_hash bytea := sha256(
+        convert_to(jsonb_build_array(origin, line_oa_id, user_id, rule_id, step)::text, 'UTF8')
+    );
+begin
+    v_hash := set_byte(v_hash, 6, (get_byte(v_hash, 6) & 15) | 128);
+    v_hash := set_byte(v_hash, 8, (get_byte(v_hash, 8) & 63) | 128);
+    return encode(substr(v_hash, 1, 16), 'hex')::uuid;
+end;
 $$;
 
 -- What a SQL action is told beside its config.

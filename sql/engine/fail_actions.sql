@@ -9,6 +9,7 @@ language plpgsql
 volatile
 security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_now constant timestamptz := _pgwhen.clock();
@@ -49,7 +50,6 @@ create or replace function _pgwhen.try_again(failures _pgwhen.failure[], now tim
 returns setof bigint
 language plpgsql
 volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_max_retries constant integer := (_pgwhen.setting('maxRetries'))::integer;

@@ -49,7 +49,6 @@ create or replace function _pgwhen.withdraw(ids bigint[])
 returns _pgwhen.outbox[]
 language plpgsql
 volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_events _pgwhen.outbox[];
@@ -82,7 +81,6 @@ create or replace function _pgwhen.fire_round(
 returns _pgwhen.fired
 language plpgsql
 volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_judged _pgwhen.firing[] := array(select j from _pgwhen.judge(fire_round.events) as j);
@@ -93,7 +91,8 @@ begin
 end;
 $$;
 
--- From verdicts to actions and log rows.
+-- From verdicts to actions and log rows. What nothing asks for is not even looked at: most calls of a
+-- listener that is not busy have one event, and each statement is a part of its latency.
 create or replace function _pgwhen.carry_out(
     judged _pgwhen.firing[],
     worker text,
@@ -104,35 +103,42 @@ create or replace function _pgwhen.carry_out(
 returns _pgwhen.fired
 language plpgsql
 volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_firings _pgwhen.firing[] := array(
-        select f
-        from _pgwhen.reserve(array(
-            select j from unnest(carry_out.judged) as j where j.verdict = 'fire'
-        )) as f
+        select j from unnest(carry_out.judged) as j where j.verdict = 'fire'
     );
 begin
-    perform _pgwhen.settle(array(
-        select _pgwhen.ending_of(f, 'suppressed', _pgwhen.why_not(f))
-        from unnest(carry_out.judged) as f
-        where f.verdict = 'loop' or (f.verdict = 'condition_false' and f.log_all)
-        union all
-        select _pgwhen.ending_of(f, 'suppressed', _pgwhen.why_not(f))
-        from unnest(v_firings) as f
-        where f.verdict = 'suppressed'
-    ));
+    if exists (
+        select from unnest(v_firings) as f where f.frequency <> 'always' or f.period is not null
+    ) then
+        v_firings := array(select r from _pgwhen.reserve(v_firings) as r);
+    end if;
 
-    insert into _pgwhen.false_count (trigger_rule_id, counted_at, n)
-    select f.trigger_rule_id, _pgwhen.clock(), count(*)
-    from unnest(carry_out.judged) as f
-    where f.verdict = 'condition_false'
-    group by f.trigger_rule_id;
+    if cardinality(v_firings) < cardinality(carry_out.judged) then
+        perform _pgwhen.settle(array(
+            select _pgwhen.ending_of(j, 'suppressed', _pgwhen.why_not(j))
+            from unnest(carry_out.judged) as j
+            where j.verdict = 'loop' or (j.verdict = 'condition_false' and j.log_all)
+        ));
+        insert into _pgwhen.false_count (trigger_rule_id, counted_at, n)
+        select j.trigger_rule_id, _pgwhen.clock(), count(*)
+        from unnest(carry_out.judged) as j
+        where j.verdict = 'condition_false'
+        group by j.trigger_rule_id;
+    end if;
+
+    if exists (select from unnest(v_firings) as f where f.verdict = 'suppressed') then
+        perform _pgwhen.settle(array(
+            select _pgwhen.ending_of(f, 'suppressed', _pgwhen.why_not(f))
+            from unnest(v_firings) as f
+            where f.verdict = 'suppressed'
+        ));
+        v_firings := array(select f from unnest(v_firings) as f where f.verdict = 'fire');
+    end if;
 
     return _pgwhen.dispatch(
-        array(select f from unnest(v_firings) as f where f.verdict = 'fire'),
-        carry_out.worker, carry_out.action_types, carry_out.room, carry_out.queue
+        v_firings, carry_out.worker, carry_out.action_types, carry_out.room, carry_out.queue
     );
 end;
 $$;

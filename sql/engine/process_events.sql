@@ -4,6 +4,9 @@
 -- SECURITY INVOKER, because a user's function is called from here and must run as whoever called;
 -- what touches pgwhen's tables is in SECURITY DEFINER steps that trust nothing they are told. The
 -- search_path is pinned all the same: a schema in the caller's own may belong to others.
+-- Plans are generic ones: what they are chosen for is bounded by a batch, and planning anew for one
+-- event costs more than the event.
+--
 -- One EXCEPTION block holds one part of the batch, with constraints made immediate, for a deferred
 -- one would escape it. What raises is halved, down to one event, which fire_alone() takes apart.
 --
@@ -22,6 +25,7 @@ returns pgwhen.pass
 language plpgsql
 volatile
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_lock_timeout constant text := pg_catalog.current_setting('lock_timeout');
@@ -48,7 +52,9 @@ begin
                 worker, v_todo[:v_size], action_types,
                 coalesce(claim_limit, 1000000) - pg_catalog.jsonb_array_length(v_pass.actions)
             );
-            perform _pgwhen.run_sql_actions(worker, v_fired.sql_actions);
+            if pg_catalog.cardinality(v_fired.sql_actions) > 0 then
+                perform _pgwhen.run_sql_actions(worker, v_fired.sql_actions);
+            end if;
             set constraints all immediate;
             v_pass.actions := v_pass.actions || v_fired.claimed;
         exception
@@ -126,33 +132,35 @@ $$;
 
 create or replace function _pgwhen.next_due_seconds(action_types text[])
 returns float8
-language sql
+language plpgsql
 stable
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-select extract(epoch from least(
-    (
-        select min(d.execute_at)
-        from (
-            select t.name from _pgwhen.action_type as t where t.kind = 'sql'
-            union
-            select unnest(next_due_seconds.action_types)
-        ) as t (name)
-        cross join lateral (
-            select a.execute_at
+begin
+    return extract(epoch from least(
+        (
+            select min(d.execute_at)
+            from (
+                select t.name from _pgwhen.action_type as t where t.kind = 'sql'
+                union
+                select unnest(next_due_seconds.action_types)
+            ) as t (name)
+            cross join lateral (
+                select a.execute_at
+                from pgwhen.scheduled_action as a
+                where a.status = 'pending' and a.action_type = t.name
+                order by a.execute_at, a.id
+                limit 1
+            ) as d
+        ),
+        (
+            select a.deadline
             from pgwhen.scheduled_action as a
-            where a.status = 'pending' and a.action_type = t.name
-            order by a.execute_at, a.id
+            where a.status = 'processing'
+            order by a.deadline
             limit 1
-        ) as d
-    ),
-    (
-        select a.deadline
-        from pgwhen.scheduled_action as a
-        where a.status = 'processing'
-        order by a.deadline
-        limit 1
-    )
-) - _pgwhen.clock());
+        )
+    ) - _pgwhen.clock());
+end;
 $$;

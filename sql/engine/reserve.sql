@@ -9,45 +9,48 @@
 
 create or replace function _pgwhen.reserve(firings _pgwhen.firing[])
 returns setof _pgwhen.firing
-language sql
+language plpgsql
 volatile
 as $$
-with wanted as materialized (
+begin
+    return query
+    with wanted as materialized (
+        select
+            f.*,
+            case when f.verdict = 'fire' then
+                _pgwhen.allowed_before(
+                    f.frequency, f.period, f.calendar, f.at,
+                    case when f.calendar is not null
+                        then _pgwhen.zone(f.line_oa_id, f.user_id) end
+                )
+            end as allowed_before
+        from unnest(reserve.firings) as f
+    ),
+    reserved as (
+        insert into _pgwhen.reservation as held
+            (trigger_rule_id, user_id, last_at, allowed_before, holder)
+        select w.trigger_rule_id, w.user_id, w.at, w.allowed_before, w.uuid
+        from wanted as w
+        where w.allowed_before is not null
+        order by w.trigger_rule_id, w.user_id
+        on conflict on constraint reservation_pkey do update
+        set
+            last_at = excluded.last_at,
+            allowed_before = excluded.allowed_before,
+            holder = excluded.holder,
+            previous_at = held.last_at
+        where held.last_at <= excluded.allowed_before
+        returning held.trigger_rule_id, held.user_id
+    )
     select
-        f.*,
-        case when f.verdict = 'fire' then
-            _pgwhen.allowed_before(
-                f.frequency, f.period, f.calendar, f.at,
-                case when f.calendar is not null
-                    then _pgwhen.zone(f.line_oa_id, f.user_id) end
-            )
-        end as allowed_before
-    from unnest(reserve.firings) as f
-),
-reserved as (
-    insert into _pgwhen.reservation as held
-        (trigger_rule_id, user_id, last_at, allowed_before, holder)
-    select w.trigger_rule_id, w.user_id, w.at, w.allowed_before, w.uuid
+        w.event_id, w.uuid, w.line_oa_id, w.user_id, w.type, w.key, w.old, w.new, w.data, w.at,
+        w.chain, w.trigger_rule_id, w.organization_id, w.frequency, w.period, w.calendar,
+        w.action_type, w.action_config, w.delay, w.log_all, w.workflow_id, w.workflow_node_path,
+        case when w.allowed_before is null or r.user_id is not null
+            then w.verdict else 'suppressed' end
     from wanted as w
-    where w.allowed_before is not null
-    order by w.trigger_rule_id, w.user_id
-    on conflict on constraint reservation_pkey do update
-    set
-        last_at = excluded.last_at,
-        allowed_before = excluded.allowed_before,
-        holder = excluded.holder,
-        previous_at = held.last_at
-    where held.last_at <= excluded.allowed_before
-    returning held.trigger_rule_id, held.user_id
-)
-select
-    w.event_id, w.uuid, w.line_oa_id, w.user_id, w.type, w.key, w.old, w.new, w.data, w.at,
-    w.chain, w.trigger_rule_id, w.organization_id, w.frequency, w.period, w.calendar,
-    w.action_type, w.action_config, w.delay, w.log_all, w.workflow_id, w.workflow_node_path,
-    case when w.allowed_before is null or r.user_id is not null
-        then w.verdict else 'suppressed' end
-from wanted as w
-full join reserved as r on r.trigger_rule_id = w.trigger_rule_id and r.user_id = w.user_id;
+    full join reserved as r on r.trigger_rule_id = w.trigger_rule_id and r.user_id = w.user_id;
+end;
 $$;
 
 -- The latest last firing that still lets an event at `at` fire; null where a rule remembers
@@ -124,7 +127,6 @@ create or replace function _pgwhen.known_zone(zone text)
 returns text
 language plpgsql
 stable
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform timestamptz 'epoch' at time zone known_zone.zone;
@@ -145,25 +147,29 @@ create or replace function _pgwhen.suppression_reason(
     user_id text
 )
 returns text
-language sql
+language plpgsql
 stable
 as $$
-select pg_catalog.format(
-    '%s: last fired at %s, free again %s',
-    case suppression_reason.frequency
-        when 'always' then 'cooldown' else suppression_reason.frequency end,
-    _pgwhen.stamp(h.last_at),
-    case when pg_catalog.isfinite(f.free_at) then 'at ' || _pgwhen.stamp(f.free_at) else 'never' end
-)
-from _pgwhen.reservation as h
-cross join lateral _pgwhen.free_at(
-    suppression_reason.frequency, suppression_reason.period, suppression_reason.calendar, h.last_at,
-    case when suppression_reason.calendar is not null
-        then _pgwhen.zone(suppression_reason.line_oa_id, suppression_reason.user_id) end
-) as f (free_at)
-where
-    h.trigger_rule_id = suppression_reason.rule_id
-    and h.user_id = suppression_reason.user_id;
+begin
+    return (
+        select pg_catalog.format(
+            '%s: last fired at %s, free again %s',
+            case suppression_reason.frequency
+                when 'always' then 'cooldown' else suppression_reason.frequency end,
+            _pgwhen.stamp(h.last_at),
+            case when pg_catalog.isfinite(f.free_at) then 'at ' || _pgwhen.stamp(f.free_at) else 'never' end
+        )
+        from _pgwhen.reservation as h
+        cross join lateral _pgwhen.free_at(
+            suppression_reason.frequency, suppression_reason.period, suppression_reason.calendar, h.last_at,
+            case when suppression_reason.calendar is not null
+                then _pgwhen.zone(suppression_reason.line_oa_id, suppression_reason.user_id) end
+        ) as f (free_at)
+        where
+            h.trigger_rule_id = suppression_reason.rule_id
+            and h.user_id = suppression_reason.user_id
+    );
+end;
 $$;
 
 create or replace function _pgwhen.stamp(at timestamptz)

@@ -93,6 +93,7 @@ create or replace function _pgwhen.call_each(
 returns jsonb[]
 language plpgsql
 volatile
+set plan_cache_mode = auto
 as $$
 declare
     v_action pgwhen.claimed_action;
@@ -121,6 +122,7 @@ create or replace function _pgwhen.call_batch(
 returns jsonb[]
 language plpgsql
 volatile
+set plan_cache_mode = auto
 as $$
 declare
     v_results jsonb[];

@@ -10,7 +10,6 @@ create or replace function _pgwhen.settle(endings _pgwhen.ending[])
 returns setof bigint
 language plpgsql
 volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_now constant timestamptz := _pgwhen.clock();
@@ -19,6 +18,9 @@ declare
     );
     v_settled bigint[];
 begin
+    if cardinality(settle.endings) = 0 then
+        return;
+    end if;
     perform _pgwhen.lock_actions(v_ids);
 
     with ended as (
@@ -72,7 +74,6 @@ create or replace function _pgwhen.lock_actions(ids bigint[])
 returns void
 language plpgsql
 volatile
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if lock_actions.ids <> '{}' then
@@ -90,7 +91,6 @@ create or replace function _pgwhen.give_back(endings _pgwhen.ending[], settled b
 returns void
 language plpgsql
 volatile
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if not exists (select from unnest(give_back.endings) as e where e.give_back) then

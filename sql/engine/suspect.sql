@@ -47,7 +47,6 @@ $$;
 create or replace function _pgwhen.take_suspect(worker text)
 returns _pgwhen.batch
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_trying bigint[];
@@ -93,7 +92,6 @@ $$;
 create or replace function _pgwhen.park_event(event_id bigint, reason text)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_events constant _pgwhen.outbox[] := _pgwhen.withdraw(array[park_event.event_id]);

@@ -90,32 +90,37 @@ $$;
 
 create or replace function _pgwhen.newest_floor()
 returns _pgwhen.outbox_floor
-language sql
+language plpgsql
 volatile
 as $$
-select f.* from _pgwhen.outbox_floor as f order by f.id desc limit 1;
+declare
+    v_floor _pgwhen.outbox_floor;
+begin
+    select f.* into v_floor from _pgwhen.outbox_floor as f order by f.id desc limit 1;
+    return v_floor;
+end;
 $$;
 
 -- `open` is who was in progress after `floor` was read. Who is not in it has ended, or is of
 -- another cluster, from which this database was restored.
 create or replace function _pgwhen.scan_from(floor _pgwhen.outbox_floor, open xid8[])
 returns bigint
-language sql
+language plpgsql
 immutable
 as $$
-select coalesce(
-    least(
-        (scan_from.floor).floor,
+begin
+    if floor.id is null or floor.open_xids <@ scan_from.open then
+        return coalesce(floor.floor, 0);
+    end if;
+    return least(
+        floor.floor,
         (
             select min(o.floor)
-            from
-                unnest((scan_from.floor).open_xids, (scan_from.floor).open_floors)
-                as o (xid, floor)
+            from unnest(floor.open_xids, floor.open_floors) as o (xid, floor)
             where o.xid <> all(scan_from.open)
         )
-    ),
-    0
-);
+    );
+end;
 $$;
 
 -- After a scan that began at scan_from(old, open) and met lowest_id first (null: met nothing), the
@@ -133,7 +138,6 @@ create or replace function _pgwhen.raise_floor(
 returns void
 language plpgsql
 volatile
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_now constant timestamptz := _pgwhen.clock();

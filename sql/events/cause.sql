@@ -17,18 +17,22 @@ $$;
 
 create or replace function _pgwhen.said(name text)
 returns jsonb
+language sql
+stable
+as $$
+select case when coalesce(pg_catalog.current_setting('pgwhen.' || said.name, true), '') <> ''
+    then _pgwhen.heard(pg_catalog.current_setting('pgwhen.' || said.name)) end;
+$$;
+
+create or replace function _pgwhen.heard(setting text)
+returns jsonb
 language plpgsql
 stable
-set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_text constant text := nullif(current_setting('pgwhen.' || said.name, true), '');
     v_said jsonb;
 begin
-    if v_text is null then
-        return null;
-    end if;
-    v_said := v_text;
+    v_said := heard.setting::jsonb;
     if v_said ->> 'xid' = pg_current_xact_id_if_assigned()::text then
         return nullif(v_said -> 'value', 'null');
     end if;

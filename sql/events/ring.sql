@@ -8,7 +8,6 @@
 create or replace function _pgwhen.ring(channel text)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if current_setting('pgwhen.doorbell', true) = 'off' then

@@ -11,20 +11,18 @@ returns text[]
 language sql
 immutable
 as $$
-select case
-    when event_keys.event_type = 'campaign_click'
-        then array['*'] || array(
-            select k.key
-            from (values
-                ('campaign:' || (event_keys.data ->> 'campaign')),
-                ('link:' || (event_keys.data ->> 'link')),
-                ('tracking:' || (event_keys.data ->> 'trackingId'))
-            ) as k (key)
-            where k.key is not null
-        )
-    when event_keys.key is null then array['*']
-    else array['*', event_keys.key]
-end;
+select pg_catalog.array_remove(
+    case event_keys.event_type
+        when 'campaign_click' then array[
+            '*',
+            'campaign:' || (event_keys.data ->> 'campaign'),
+            'link:' || (event_keys.data ->> 'link'),
+            'tracking:' || (event_keys.data ->> 'trackingId')
+        ]
+        else array['*', event_keys.key]
+    end,
+    null
+);
 $$;
 
 -- An event caused by an action carries the rules that led to it, and happened when its cause did.

@@ -15,6 +15,7 @@ declare
     v_oa constant text := coalesce(explain.line_oa_id, v_rule.line_oa_id);
     v_kept _pgwhen.processed_event;
     v_event _pgwhen.outbox;
+    v_trace text;
 begin
     if explain.user_id is null then
         raise exception 'explain needs a user_id'
@@ -24,15 +25,17 @@ begin
         then _pgwhen.supposed_event(v_rule, v_oa, explain.user_id)
         else _pgwhen.kept_event(v_oa, explain.user_id, explain.event_id) end;
     v_event := _pgwhen.as_outbox(v_kept);
+    v_trace := _pgwhen.trace_of(v_rule.id, v_event);
 
     return query
     select g.gate, g.verdict, g.reason, g.detail
     from (
-        select 1 as n, e.* from _pgwhen.explain_rule(v_rule, v_event, v_kept.processed_at) as e
+        select 1 as n, e.*
+        from _pgwhen.explain_rule(v_rule, v_event, v_kept.processed_at, v_trace) as e
         union all
         select 2, e.* from _pgwhen.explain_event(v_event, v_kept, explain.event_id) as e
         union all
-        select 3, e.* from _pgwhen.explain_judge(v_rule, v_event, explain.event_id) as e
+        select 3, e.* from _pgwhen.explain_judge(v_rule, v_event, explain.event_id, v_trace) as e
         union all
         select 4, e.* from _pgwhen.explain_frequency(v_rule, v_event, v_kept.processed_at) as e
         union all
@@ -49,8 +52,8 @@ Gates: rule (is it live), event (which one), source, loop, condition (a row for 
 value it saw), frequency (and until when), pending, log. verdict is 'pass', 'stop' or 'note'; the
 first 'stop' is the answer. With an event_id: that event as it was then, for as long as events are
 kept (setting eventRetention). Rules and memberships of audiences have no history: they are as they
-are now, and where the rule has changed since, its gate says so. Without: the user as they are now,
-as if what the rule asks for happened this moment.
+are now; a gate that would stop now, but did not then, is a 'note'. Without: the user as they are
+now, as if what the rule asks for happened this moment.
 
 The judge is the one that decides in process_events(). line_oa_id defaults to the rule's account.
 
@@ -150,6 +153,40 @@ select row(
 )::_pgwhen.outbox;
 $$;
 
+-- What the rule left of an event: the gate at which the log says that it stopped, 'fired', or null.
+create or replace function _pgwhen.trace_of(rule_id bigint, event _pgwhen.outbox)
+returns text
+language sql
+stable
+as $$
+select coalesce(
+    (
+        select case
+            when l.status <> 'suppressed' then 'fired'
+            when l.error_message = 'condition false' then 'condition'
+            when l.error_message like 'loop:%' then 'loop'
+            else 'frequency'
+        end
+        from pgwhen.trigger_log as l
+        where
+            l.user_id = (trace_of.event).user_id
+            and l.trigger_rule_id = trace_of.rule_id
+            and l.event_id = (trace_of.event).id
+        limit 1
+    ),
+    (
+        select 'fired'
+        from pgwhen.scheduled_action as a
+        where
+            a.user_id = (trace_of.event).user_id
+            and a.trigger_rule_id = trace_of.rule_id
+            and a.status in ('pending', 'processing')
+            and a.event -> 'id' = pg_catalog.to_jsonb((trace_of.event).id)
+        limit 1
+    )
+);
+$$;
+
 -- A rule that could not fire for this event as it stands now may have been able to when the event was
 -- processed, if it was changed since. It was, if it left a trace; it was not, if it would have fired
 -- and left none; else nobody knows, and the gates below say why it did nothing either way.
@@ -157,6 +194,7 @@ create or replace function _pgwhen.explain_rule(
     rule pgwhen.trigger_rule,
     event _pgwhen.outbox,
     processed_at timestamptz,
+    trace text,
     out gate text,
     out verdict text,
     out reason text,
@@ -183,7 +221,7 @@ begin
         verdict := 'pass';
         reason := 'live since ' || _pgwhen.stamp(rule.enabled_date);
     elsif rule.updated_date > explain_rule.processed_at and (
-        _pgwhen.left_trace(rule.id, event) or _pgwhen.verdict_on(rule, event) <> 'fire'
+        explain_rule.trace is not null or _pgwhen.verdict_on(rule, event) <> 'fire'
     ) then
         verdict := 'note';
         reason := reason || '; changed at ' || _pgwhen.stamp(rule.updated_date)
@@ -192,31 +230,6 @@ begin
         verdict := 'stop';
     end if;
 end;
-$$;
-
-create or replace function _pgwhen.left_trace(rule_id bigint, event _pgwhen.outbox)
-returns boolean
-language sql
-stable
-as $$
-select
-    exists (
-        select
-        from pgwhen.trigger_log as l
-        where
-            l.user_id = (left_trace.event).user_id
-            and l.trigger_rule_id = left_trace.rule_id
-            and l.event_id = (left_trace.event).id
-    )
-    or exists (
-        select
-        from pgwhen.scheduled_action as a
-        where
-            a.user_id = (left_trace.event).user_id
-            and a.trigger_rule_id = left_trace.rule_id
-            and a.status in ('pending', 'processing')
-            and a.event -> 'id' = pg_catalog.to_jsonb((left_trace.event).id)
-    );
 $$;
 
 -- The judge's verdict; of a rule that cannot fire, and so has no compiled form, what it would be.
@@ -289,7 +302,8 @@ $$;
 create or replace function _pgwhen.explain_judge(
     rule pgwhen.trigger_rule,
     event _pgwhen.outbox,
-    event_id bigint
+    event_id bigint,
+    trace text
 )
 returns table (gate text, verdict text, reason text, detail jsonb)
 language plpgsql
@@ -303,13 +317,14 @@ declare
     v_key constant text := _pgwhen.source_key(rule.source_type, rule.source_config);
     v_asked constant boolean := _pgwhen.asks_for(rule, event);
     v_condition constant jsonb := coalesce(rule.source_config -> 'condition', '{}');
+    v_stop constant text := case when explain_judge.trace is null then 'stop' else 'note' end;
 begin
     return query select
         'source',
         case
-            when not v_asked then 'stop'
+            when not v_asked then v_stop
             when explain_judge.event_id is null then 'note'
-            when _pgwhen.verdict_on(rule, event) = 'source_false' then 'stop'
+            when _pgwhen.verdict_on(rule, event) = 'source_false' then v_stop
             else 'pass'
         end,
         case
@@ -335,7 +350,11 @@ begin
     if v_condition <> '{}' then
         return query select
             'condition',
-            case when _pgwhen.holds_for(v_condition, v_doc, event) then 'pass' else 'stop' end,
+            case
+                when explain_judge.trace = 'condition' then 'stop'
+                when _pgwhen.holds_for(v_condition, v_doc, event) then 'pass'
+                else v_stop
+            end,
             null,
             v_condition;
         return query select * from _pgwhen.explain_clauses('condition', v_condition, v_doc, event);

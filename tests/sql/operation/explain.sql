@@ -2,7 +2,7 @@
 -- happened, on many cases, is tests/edge/test_explain_agrees.py.
 begin;
 \ir ../helpers.psql
-select plan(46);
+select plan(48);
 
 select t.it_is('2030-01-07 12:00+00');
 select t.a_user('U1', '{"tier": "gold", "points": 5}');
@@ -212,6 +212,25 @@ select is(
 select pgwhen.emit('echo', 'U1') as parked \gset
 select _pgwhen.park_event(:parked, 'it ended the connection');
 select is((t.gates(:echo, :parked))[2], 'event: stop', 'stops at an event that was parked');
+
+-- The rule asks for something else by now, and the user has left the audience.
+select t.a_rule('edited', 'edited', '{"condition": {"$audience": "a"}}') as edited \gset
+select _pgwhen.add_to_audience('{default}', '{U1}', '{"{\"audience\": \"a\"}"}');
+select pgwhen.emit('edited', 'U1') as event \gset
+select t.process();
+delete from pgwhen.audience_member;
+select is(
+    t.gates(:edited, :event),
+    array['rule: pass', 'event: note', 'source: pass', 'condition: note', 'frequency: pass', 'pending: note'],
+    'a condition that is false by now did not stop what fired'
+);
+select t.it_is('2030-01-07 15:00+00');
+update pgwhen.trigger_rule set source_config = '{"key": "x"}' where id = :edited;
+select is(
+    t.gates(:edited, :event),
+    array['rule: note', 'event: note', 'source: note', 'frequency: pass', 'pending: note'],
+    'nor does a source that has changed'
+);
 
 -- What it cannot tell ---------------------------------------------------------------------------
 

@@ -25,8 +25,8 @@ select case
 end;
 $$;
 
--- Plain expressions, for which PL/pgSQL starts no executor, here and below: this runs once for
--- each (event, rule) that asks for a time or an audience.
+-- Plain expressions, for which PL/pgSQL starts no executor, here and below, and arguments that
+-- let SQL functions be inlined: this runs for each (event, rule) that asks for a time or audience.
 create or replace function _pgwhen.needed_vars(
     needs jsonb,
     doc jsonb,
@@ -73,6 +73,7 @@ declare
     v_moment constant timestamptz := _pgwhen.moved(
         texts_in_time.as_of, texts_in_time.asked ->> 'offset'
     );
+    v_instant timestamptz;
     v_text text collate "C";
     v_low text collate "C";
     v_high text collate "C";
@@ -82,7 +83,8 @@ begin
     for v_n in 0 .. jsonb_array_length(v_values) - 1 loop
         continue when jsonb_typeof(v_values -> v_n) <> 'string';
         v_text := v_values ->> v_n;
-        if _pgwhen.stands(_pgwhen.to_instant(v_text), v_operator, v_moment) then
+        v_instant := _pgwhen.to_instant(v_text);
+        if _pgwhen.stands(v_instant, v_operator, v_moment) then
             v_in := array_append(v_in, v_text);
             v_low := least(v_low, v_text);
             v_high := greatest(v_high, v_text);

@@ -65,7 +65,8 @@ stable
 as $$
 select (
     case
-        when moved.as_of < timestamptz '2000-01-01 00:00Z BC' then timestamptz '2000-01-01 00:00Z BC'
+        when moved.as_of < timestamptz '2000-01-01 00:00Z BC'
+            then timestamptz '2000-01-01 00:00Z BC'
         when moved.as_of > timestamptz '20000-01-01 00:00Z' then timestamptz '20000-01-01 00:00Z'
         else moved.as_of
     end at time zone 'UTC' + moved.iso_offset::interval

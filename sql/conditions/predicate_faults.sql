@@ -67,7 +67,7 @@ begin
                 select f.* from _pgwhen.not_faults(v_operand, v_place, v_depth) as f;
             when v_operator = '$elemMatch' then
                 return query
-                select f.* from _pgwhen.element_faults(v_operand, v_place, v_depth) as f;
+                select f.* from _pgwhen.match_faults(v_operand, v_place, v_depth) as f;
             when v_operator in ('$regex', '$options') then
                 return query
                 select f.*
@@ -153,30 +153,30 @@ $$;
 
 -- $elemMatch holds a condition on elements that are objects, or operators on elements that
 -- are values.
-create or replace function _pgwhen.element_faults(operand jsonb, at_path text, depth integer)
+create or replace function _pgwhen.match_faults(operand jsonb, at_path text, depth integer)
 returns setof _pgwhen.fault
 language plpgsql
 stable
 as $$
 begin
-    if jsonb_typeof(element_faults.operand) <> 'object' or element_faults.operand = '{}' then
+    if jsonb_typeof(match_faults.operand) <> 'object' or match_faults.operand = '{}' then
         return next (
-            element_faults.at_path,
+            match_faults.at_path,
             'the operand of $elemMatch is an object of operators or of fields of an element',
             'Write {"$elemMatch": {"status": "paid", "total": {"$gte": 100}}} '
             'or {"$elemMatch": {"$gt": 5}}.', 'PW103'
         )::_pgwhen.fault;
-    elsif _pgwhen.matches_values(element_faults.operand) then
+    elsif _pgwhen.matches_values(match_faults.operand) then
         return query
         select f.*
         from _pgwhen.operators_faults(
-            element_faults.operand, element_faults.at_path, element_faults.depth
+            match_faults.operand, match_faults.at_path, match_faults.depth
         ) as f;
     else
         return query
         select f.*
         from _pgwhen.clause_faults(
-            element_faults.operand, element_faults.at_path, element_faults.depth, false
+            match_faults.operand, match_faults.at_path, match_faults.depth, false
         ) as f;
     end if;
 end;

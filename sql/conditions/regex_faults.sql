@@ -29,14 +29,14 @@ begin
         )::_pgwhen.fault;
     elsif regex_faults.operator = '$regex' then
         return query select f.*
-        from _pgwhen.pattern_faults(
+        from _pgwhen.pcre_faults(
             v_pattern #>> '{}', coalesce(v_options #>> '{}', ''), regex_faults.at_path
         ) as f;
     end if;
 end;
 $$;
 
-create or replace function _pgwhen.pattern_faults(pattern text, options text, at_path text)
+create or replace function _pgwhen.pcre_faults(pattern text, options text, at_path text)
 returns setof _pgwhen.fault
 language plpgsql
 stable
@@ -45,9 +45,9 @@ declare
     v_are text;
     v_problem text;
 begin
-    if length(pattern_faults.pattern) > 1000 then
+    if length(pcre_faults.pattern) > 1000 then
         return next (
-            pattern_faults.at_path, 'the regular expression is longer than 1000 characters',
+            pcre_faults.at_path, 'the regular expression is longer than 1000 characters',
             'Use a shorter one, or several under $or.', 'PW108'
         )::_pgwhen.fault;
         return;
@@ -55,11 +55,11 @@ begin
 
     select r.are, r.problem
     into v_are, v_problem
-    from _pgwhen.are_from_pcre(pattern_faults.pattern, pattern_faults.options) as r;
+    from _pgwhen.are_from_pcre(pcre_faults.pattern, pcre_faults.options) as r;
 
     if v_problem is not null then
         return next (
-            pattern_faults.at_path,
+            pcre_faults.at_path,
             format('the regular expression has %s, which is not supported', v_problem),
             'Look-around, back-references, \p{}, inline flags, named and atomic groups, POSIX '
             'classes and hexadecimal escapes are left out; flags stand in $options.', 'PW107'
@@ -71,7 +71,7 @@ begin
 exception
     when invalid_regular_expression then
         return next (
-            pattern_faults.at_path, sqlerrm,
+            pcre_faults.at_path, sqlerrm,
             'Mend the expression; \ before a special character takes it as itself.', 'PW107'
         )::_pgwhen.fault;
 end;

@@ -142,7 +142,8 @@ create table pgwhen.workflow (
     constraint workflow_pkey primary key (id)
 );
 
-create unique index uq_workflow_name on pgwhen.workflow (line_oa_id, name) where deleted_date is null;
+create unique index uq_workflow_name
+on pgwhen.workflow (line_oa_id, name) where deleted_date is null;
 
 create table pgwhen.workflow_version (
     workflow_id bigint not null,
@@ -150,7 +151,8 @@ create table pgwhen.workflow_version (
     tree jsonb not null,
     created_date timestamptz not null,
     constraint workflow_version_pkey primary key (workflow_id, version),
-    constraint workflow_version_workflow_fk foreign key (workflow_id) references pgwhen.workflow (id)
+    constraint workflow_version_workflow_fk foreign key (workflow_id)
+    references pgwhen.workflow (id)
 );
 
 -- Rules -----------------------------------------------------------------------------------
@@ -177,8 +179,10 @@ create table pgwhen.trigger_rule (
     constraint trigger_rule_pkey primary key (id)
 );
 
-create unique index uq_trigger_rule_name on pgwhen.trigger_rule (line_oa_id, name) where deleted_date is null;
-create index trigger_rule_line_oa_id_organization_id_idx on pgwhen.trigger_rule (line_oa_id, organization_id);
+create unique index uq_trigger_rule_name
+on pgwhen.trigger_rule (line_oa_id, name) where deleted_date is null;
+create index trigger_rule_line_oa_id_organization_id_idx
+on pgwhen.trigger_rule (line_oa_id, organization_id);
 create index trigger_rule_deleted_date_idx on pgwhen.trigger_rule (deleted_date);
 
 -- The compiled form of each rule that can fire now: what matching and judging read. Written

@@ -1,10 +1,8 @@
--- Every privilege, stated whole on every deploy: CREATE OR REPLACE keeps old grants, so one that was
--- merely deleted from this file would live on. What a DBA granted to roles of their own stays.
+-- Every privilege, stated whole on every deploy: CREATE OR REPLACE keeps old grants, so one that
+-- was merely deleted from this file would live on. What a DBA granted to roles of their own stays.
 --
--- pgwhen_admin         everything
--- pgwhen_editor        rules and audiences; sees all
--- pgwhen_worker        takes, claims and settles; no table at all
--- pgwhen_viewer        sees all but secrets
+-- pgwhen_admin         everything pgwhen_editor        rules and audiences; sees all pgwhen_worker
+-- takes, claims and settles; no table at all pgwhen_viewer        sees all but secrets
 -- pgwhen_application   writes events: the source tables, users, emit()
 
 revoke all on all tables in schema pgwhen, _pgwhen

@@ -1,5 +1,5 @@
--- add_to_audience {"audience": name}: an audience that does not exist yet is made; a member stays one.
--- Lock order: audiences by (account, name), then members by (audience, user).
+-- add_to_audience {"audience": name}: an audience that does not exist yet is made; a member stays
+-- one. Lock order: audiences by (account, name), then members by (audience, user).
 
 create or replace function _pgwhen.add_to_audience(
     line_oa_id text[],

@@ -1,6 +1,6 @@
--- set_attribute {"attribute": name, "value": any}: several for one user are merged, the later one wins.
--- What changes nothing writes nothing, and so is no event.
--- Lock order: users by (account, user).
+-- set_attribute {"attribute": name, "value": any}: several for one user are merged, the later one
+-- wins. What changes nothing writes nothing, and so is no event. Lock order: users by (account,
+-- user).
 
 create or replace function _pgwhen.set_attribute(
     line_oa_id text[],

@@ -1,5 +1,5 @@
--- What the tables are, for \d+ and docs/schema.md. Each comment is set only where it differs, so that a
--- deploy which changes nothing takes no lock on a table.
+-- What the tables are, for \d+ and docs/schema.md. Each comment is set only where it differs, so
+-- that a deploy which changes nothing takes no lock on a table.
 
 create or replace function _pgwhen.ensure_comment(relation regclass, column_name name, comment text)
 returns void
@@ -30,7 +30,9 @@ begin
         return;
     end if;
     if ensure_comment.column_name is null then
-        execute format('comment on table %s is %L', ensure_comment.relation, ensure_comment.comment);
+        execute format(
+            'comment on table %s is %L', ensure_comment.relation, ensure_comment.comment
+        );
     else
         execute format(
             'comment on column %s.%I is %L',

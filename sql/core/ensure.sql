@@ -1,7 +1,11 @@
 -- What sits on tables but is behaviour: column defaults and triggers. Each is set only where it
 -- differs from what stands, so that a deploy which changes nothing takes no lock on a table.
 
-create or replace function _pgwhen.ensure_default(relation regclass, column_name name, expression text)
+create or replace function _pgwhen.ensure_default(
+    relation regclass,
+    column_name name,
+    expression text
+)
 returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -24,9 +28,8 @@ begin
 end;
 $$;
 
--- `definition` is what follows the table in CREATE TRIGGER, for example
--- 'after insert … for each statement execute function …'. The trigger's comment keeps the text, so
--- equal text means an equal trigger.
+-- `definition` is what follows the table in CREATE TRIGGER, for example 'for each statement execute
+-- function …'. The trigger's comment keeps the text, so equal text means an equal trigger.
 create or replace function _pgwhen.ensure_trigger(
     relation regclass,
     trigger_name name,

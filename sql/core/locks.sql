@@ -34,7 +34,8 @@ begin
         raise exception '% cannot run at isolation level %',
             require_read_committed.caller, current_setting('transaction_isolation')
             using errcode = 'PW202',
-                hint = 'Call it in a READ COMMITTED transaction (the default): BEGIN ISOLATION LEVEL READ COMMITTED.';
+                hint = 'Call it in a READ COMMITTED transaction (the default): '
+                    'BEGIN ISOLATION LEVEL READ COMMITTED.';
     end if;
 end;
 $$;

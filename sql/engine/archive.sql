@@ -1,4 +1,5 @@
--- _pgwhen.archive: keep processed events for settings.eventRetention ("why did this event do nothing?").
+-- _pgwhen.archive: keep processed events for settings.eventRetention ("why did this event do
+-- nothing?").
 
 create or replace function _pgwhen.archive(events _pgwhen.outbox[], parked text default null)
 returns void
@@ -8,7 +9,9 @@ as $$
 declare
     v_now constant timestamptz := _pgwhen.clock();
 begin
-    if _pgwhen.span(_pgwhen.setting('eventRetention')) = interval '0' and archive.parked is null then
+    if archive.parked is null
+        and _pgwhen.span(_pgwhen.setting('eventRetention')) = interval '0'
+    then
         return;
     end if;
 

@@ -35,15 +35,16 @@ $doc$Claim up to batch_size due actions for a worker, oldest due first.
 Each claimed action carries a token (the fence for every later call about it), the number of the
 attempt from 1, and a deadline: after that recover_stale_actions() gives it to somebody else and
 the token is worth nothing. Concurrent callers never get the same action and never wait for each
-other. batch_size defaults to the setting batchSize; action_types to all that no SQL function serves.
+other. batch_size defaults to the setting batchSize, action_types to all that no SQL function
+serves.
 
 Raises PW202 outside READ COMMITTED, PW301 for an empty worker name or a batch_size below 1.
 
   select * from pgwhen.claim_actions(worker => 'w-1', action_types => '{send_message}');
 $doc$;
 
--- Lock order: scheduled_action, SKIP LOCKED, so never waiting. The types are walked one by one, each
--- along its own part of idx_scheduled_action_pending, so the due backlog of a type that nobody
+-- Lock order: scheduled_action, SKIP LOCKED, so never waiting. The types are walked one by one,
+-- each along its own part of idx_scheduled_action_pending, so the due backlog of a type that nobody
 -- serves costs nobody anything; `= any(array(…))` cannot take more rows than the limit.
 create or replace function _pgwhen.claim(worker text, batch_size integer, action_types text[])
 returns setof pgwhen.scheduled_action

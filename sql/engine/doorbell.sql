@@ -1,6 +1,7 @@
 -- The listener's side of the doorbell: see sql/events/ring.sql for the writer's.
 --
--- Session locks, on the connection that listens. Never a blocking one: every writer would ring, or queue.
+-- Session locks, on the connection that listens. Never a blocking one: every writer would ring, or
+-- queue.
 
 create or replace function pgwhen.try_sleep()
 returns text
@@ -18,7 +19,9 @@ begin
         from pg_locks as l
         where
             l.locktype = 'advisory'
-            and l.database = (select d.oid from pg_database as d where d.datname = current_database())
+            and l.database = (
+                select d.oid from pg_database as d where d.datname = current_database()
+            )
             and l.classid = _pgwhen.lock_class()::oid
             and l.objid = _pgwhen.doorbell_lock()::oid
             and l.mode = 'ExclusiveLock'

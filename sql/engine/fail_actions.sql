@@ -41,7 +41,9 @@ certainly not delivered. After any other the slot is kept.
 
 Raises PW302 where the arrays differ in length or hold nulls, PW202 outside READ COMMITTED.
 
-  select pgwhen.fail_actions('w-1', '{7}', array[:token]::uuid[], array['{"message": "busy"}']::jsonb[]);
+  select pgwhen.fail_actions(
+      'w-1', '{7}', array[:token]::uuid[], array['{"message": "busy"}']::jsonb[]
+  );
 $doc$;
 
 -- One failed attempt of each: back to pending where another try is due, else settled as failed.

@@ -91,8 +91,8 @@ begin
 end;
 $$;
 
--- From verdicts to actions and log rows. What nothing asks for is not even looked at: most calls of a
--- listener that is not busy have one event, and each statement is a part of its latency.
+-- From verdicts to actions and log rows. What nothing asks for is not even looked at: most calls of
+-- a listener that is not busy have one event, and each statement is a part of its latency.
 create or replace function _pgwhen.carry_out(
     judged _pgwhen.firing[],
     worker text,

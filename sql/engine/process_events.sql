@@ -78,7 +78,7 @@ end;
 $$;
 
 comment on function pgwhen.process_events(text, text[], integer, integer, boolean) is
-$doc$Process one batch of events: find the rules, judge, reserve, and make the actions, in one transaction.
+$doc$Process one batch of events in one transaction: find the rules, judge, reserve, make actions.
 
 SQL actions that are due now are done in it, exactly once. Actions of the action_types that the
 caller serves come back claimed by it (as by claim_actions, claim_limit at most); others wait as

@@ -157,11 +157,13 @@ begin
             case suppression_reason.frequency
                 when 'always' then 'cooldown' else suppression_reason.frequency end,
             _pgwhen.stamp(h.last_at),
-            case when pg_catalog.isfinite(f.free_at) then 'at ' || _pgwhen.stamp(f.free_at) else 'never' end
+            case when pg_catalog.isfinite(f.free_at)
+                then 'at ' || _pgwhen.stamp(f.free_at) else 'never' end
         )
         from _pgwhen.reservation as h
         cross join lateral _pgwhen.free_at(
-            suppression_reason.frequency, suppression_reason.period, suppression_reason.calendar, h.last_at,
+            suppression_reason.frequency, suppression_reason.period,
+            suppression_reason.calendar, h.last_at,
             case when suppression_reason.calendar is not null
                 then _pgwhen.zone(suppression_reason.line_oa_id, suppression_reason.user_id) end
         ) as f (free_at)

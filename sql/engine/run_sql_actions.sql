@@ -38,8 +38,8 @@ begin
 end;
 $$;
 
--- Those of the actions that are really this claim's, as they stand in their rows and not as they were
--- handed in, and locked, so that nobody takes them back before this transaction ends.
+-- Those of the actions that are really this claim's, as they stand in their rows and not as they
+-- were handed in, and locked, so that nobody takes them back before this transaction ends.
 create or replace function _pgwhen.own_claims(actions pgwhen.claimed_action[])
 returns pgwhen.claimed_action[]
 language plpgsql
@@ -226,8 +226,9 @@ begin
 end;
 $$;
 
--- Due SQL actions that are already claimed: in one block, halved where it raises, down to the one that
--- did. That one has failed an attempt, unless it only could not have a lock: then it is put off.
+-- Due SQL actions that are already claimed: in one block, halved where it raises, down to the one
+-- that did. That one has failed an attempt, unless it only could not have a lock: then it is put
+-- off.
 create or replace function _pgwhen.run_claimed(worker text, actions pgwhen.claimed_action[])
 returns integer
 language plpgsql

@@ -1,7 +1,7 @@
--- A procedure, so that it can commit: each batch is marked by a committed row before it is tried, each
--- SQL action is claimed by a committed update before it is run. What kills the backend is then
--- found by the next run: the batch is halved, the action's attempt counted.
--- It can carry no SET clause (it commits), so every reference is qualified.
+-- A procedure, so that it can commit: each batch is marked by a committed row before it is tried,
+-- each SQL action is claimed by a committed update before it is run. What kills the backend is then
+-- found by the next run: the batch is halved, the action's attempt counted. It can carry no SET
+-- clause (it commits), so every reference is qualified.
 
 create or replace procedure pgwhen.run_ticks(
     max_seconds numeric default 50,
@@ -44,7 +44,7 @@ begin
 end;
 $$;
 
-comment on procedure pgwhen.run_ticks(numeric, bigint) is
+comment on procedure pgwhen.run_ticks(numeric, bigint) is  -- noqa: LT01
 $doc$Tick until nothing is due, for max_seconds at most, committing in between: what pg_cron calls.
 
 `done` comes back as the number of events and actions that it dealt with; pass nothing for it.

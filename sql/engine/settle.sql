@@ -1,10 +1,10 @@
--- _pgwhen.settle: the one way in which an action ends, and the one writer of trigger_log. Returns the
--- scheduled actions that it really ended: an ending that carries a token ends only the claim with
--- that token, so a late writer changes nothing.
+-- _pgwhen.settle: the one way in which an action ends, and the one writer of trigger_log. Returns
+-- the scheduled actions that it really ended: an ending that carries a token ends only the claim
+-- with that token, so a late writer changes nothing.
 --
 -- An ending without action_id is an action that never was a row (a SQL action done at once, a
--- suppression, a parked event); what it says of itself is what is logged.
--- Lock order: scheduled_action by id, then reservations by (rule, user).
+-- suppression, a parked event); what it says of itself is what is logged. Lock order:
+-- scheduled_action by id, then reservations by (rule, user).
 
 create or replace function _pgwhen.settle(endings _pgwhen.ending[])
 returns setof bigint
@@ -28,7 +28,8 @@ begin
         set
             status = case e.status
                 when 'success' then 'done' when 'failed' then 'failed' else 'cancelled' end,
-            executed_at = case when e.status in ('success', 'failed') then v_now else a.executed_at end,
+            executed_at = case when e.status in ('success', 'failed')
+                then v_now else a.executed_at end,
             updated_at = v_now,
             result = coalesce(e.result, a.result),
             error_message = e.error_message,
@@ -69,7 +70,8 @@ begin
 end;
 $$;
 
--- Rows by their ids in an array and in order: an index scan under any statistics, and one lock order.
+-- Rows by their ids in an array and in order: an index scan under any statistics, and one lock
+-- order.
 create or replace function _pgwhen.lock_actions(ids bigint[])
 returns void
 language plpgsql
@@ -194,7 +196,8 @@ immutable
 as $$
 select row(
     ending_of_action.action_id, ending_of_action.token, null, ending_of_action.audience_id,
-    null, null, null, null, null, null, null, ending_of_action.status, ending_of_action.error_message, ending_of_action.result,
+    null, null, null, null, null, null, null,
+    ending_of_action.status, ending_of_action.error_message, ending_of_action.result,
     null, ending_of_action.give_back
 )::_pgwhen.ending;
 $$;

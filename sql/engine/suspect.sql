@@ -107,8 +107,8 @@ begin
 end;
 $$;
 
--- For run_ticks(), which has nobody to tell it that its last run died: it marks each batch before it
--- tries it. A mark whose backend is gone is a batch that killed it.
+-- For run_ticks(), which has nobody to tell it that its last run died: it marks each batch before
+-- it tries it. A mark whose backend is gone is a batch that killed it.
 create or replace function _pgwhen.mark_batch(worker text)
 returns boolean
 language plpgsql

@@ -24,7 +24,7 @@ comment on function pgwhen.tick(integer) is
 $doc$Do one bounded pass over everything that time has made due; says whether more is due at once.
 
 Processes a batch of events (SQL actions are done, Python actions wait for a worker), recovers
-stale actions, runs due SQL actions. Harmless to run twice or in parallel. It is one transaction, so an
+stale actions, runs due SQL actions. Harmless to run twice or in parallel. One transaction, so an
 action that kills its backend is met again by the next tick: run_ticks() commits in between
 and isolates it.
 

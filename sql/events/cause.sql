@@ -10,7 +10,9 @@ volatile
 as $$
 select pg_catalog.set_config(
     'pgwhen.' || say.name,
-    pg_catalog.jsonb_build_object('xid', pg_catalog.pg_current_xact_id()::text, 'value', say.value)::text,
+    pg_catalog.jsonb_build_object(
+        'xid', pg_catalog.pg_current_xact_id()::text, 'value', say.value
+    )::text,
     true
 );
 $$;
@@ -43,8 +45,8 @@ exception
 end;
 $$;
 
--- The time of an event that says none itself. SECURITY DEFINER, as it is the default of columns that
--- people write who may not look into _pgwhen.
+-- The time of an event that says none itself. SECURITY DEFINER, as it is the default of columns
+-- that people write who may not look into _pgwhen.
 create or replace function _pgwhen.event_clock()
 returns timestamptz
 language plpgsql

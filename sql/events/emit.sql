@@ -83,7 +83,8 @@ begin
         v_hint := 'Name what happened, for example ''order_paid''.';
     elsif check_emit.event_type = 'attribute_changed' then
         v_wrong := 'attribute_changed is written by the trigger on pgwhen.line_user';
-        v_hint := 'Update pgwhen.line_user.attributes; for a time in the past, pgwhen.event_time(…) first.';
+        v_hint := 'Update pgwhen.line_user.attributes; for a time in the past, '
+            'call pgwhen.event_time(…) first.';
     elsif check_emit.event_type = 'schedule' then
         v_wrong := 'schedule is not an event: schedules make their own rounds';
         v_hint := 'Choose another event_type.';

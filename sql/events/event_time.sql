@@ -9,7 +9,7 @@ begin
     if not isfinite(event_time.at) then
         raise exception 'an event cannot happen at %', event_time.at
             using errcode = 'PW203',
-                hint = 'Give the instant at which it happened, for example ''2026-11-30 09:00+07''.';
+                hint = 'Give the instant at which it happened, like ''2026-11-30 09:00+07''.';
     end if;
     perform _pgwhen.say('event_time', to_jsonb(event_time.at));
 end;

@@ -187,9 +187,9 @@ select coalesce(
 );
 $$;
 
--- A rule that could not fire for this event as it stands now may have been able to when the event was
--- processed, if it was changed since. It was, if it left a trace; it was not, if it would have fired
--- and left none; else nobody knows, and the gates below say why it did nothing either way.
+-- A rule that could not fire for this event as it stands now may have been able to when the event
+-- was processed, if it was changed since. It was, if it left a trace; it was not, if it would have
+-- fired and left none; else nobody knows, and the gates below say why it did nothing either way.
 create or replace function _pgwhen.explain_rule(
     rule pgwhen.trigger_rule,
     event _pgwhen.outbox,
@@ -221,7 +221,8 @@ begin
         verdict := 'pass';
         reason := 'live since ' || _pgwhen.stamp(rule.enabled_date);
     elsif rule.updated_date > explain_rule.processed_at and (
-        explain_rule.trace is not null or _pgwhen.verdict_on(rule, event) <> 'fire'
+        explain_rule.trace is not null
+        or rule.line_oa_id = event.line_oa_id and _pgwhen.verdict_on(rule, event) <> 'fire'
     ) then
         verdict := 'note';
         reason := reason || '; changed at ' || _pgwhen.stamp(rule.updated_date)
@@ -392,7 +393,9 @@ select
 from _pgwhen.compile_condition(explain_clauses.condition) as c
 cross join lateral _pgwhen.explain_condition(
     explain_clauses.condition, explain_clauses.doc, (explain_clauses.event).at,
-    _pgwhen.memberships((explain_clauses.event).line_oa_id, (explain_clauses.event).user_id, c.needs)
+    _pgwhen.memberships(
+        (explain_clauses.event).line_oa_id, (explain_clauses.event).user_id, c.needs
+    )
 ) as e;
 $$;
 

@@ -39,7 +39,7 @@ end;
 $$;
 
 comment on function pgwhen.maintain(integer) is
-$doc$Make partitions ahead, drop those past their retention, delete finished actions; says what it did.
+$doc$Make partitions ahead, drop those past their retention, delete finished actions.
 
 Retention is by the settings eventRetention, logRetention and actionRetention. Never touches an
 action that is pending or processing. Deletes at most batch_size actions a call, and waits for no

@@ -1,5 +1,5 @@
--- Time partitions of the tables that only grow. They are made days ahead, at deploy and by maintain(), so
--- that the default partitions, which are there in case nobody maintains, stay empty.
+-- Time partitions of the tables that only grow. They are made days ahead, at deploy and by
+-- maintain(), so that the default partitions, which are there in case nobody maintains, stay empty.
 
 create or replace function _pgwhen.make_all_partitions()
 returns integer
@@ -77,7 +77,8 @@ begin
     where c.oid = make_partition.parent;
 
     v_name := v_parent || to_char(
-        make_partition.start, case make_partition.span when 'day' then '_YYYYMMDD' else '_YYYYMM' end
+        make_partition.start,
+        case make_partition.span when 'day' then '_YYYYMMDD' else '_YYYYMM' end
     );
     if to_regclass(format('%I.%I', v_schema, v_name)) is not null then
         return 0;
@@ -101,8 +102,8 @@ begin
 end;
 $$;
 
--- Partitions that lie wholly before the retention. Lock: ACCESS EXCLUSIVE on the parent, for as long
--- as a catalog change takes.
+-- Partitions that lie wholly before the retention. Lock: ACCESS EXCLUSIVE on the parent, for as
+-- long as a catalog change takes.
 create or replace function _pgwhen.drop_partitions(parent regclass, retention text)
 returns integer
 language plpgsql

@@ -44,7 +44,7 @@ order by l.id;
 $$;
 
 comment on function pgwhen.tail(bigint, integer) is
-$doc$The outcomes of the last hour that come after after_id, in the order of their ids; feeds "pgwhen tail".
+$doc$The outcomes of the last hour after after_id, in the order of their ids: for "pgwhen tail".
 
 Without after_id, the last ten. Ids are given out before their transactions commit, so a row may
 appear below one that was read already: to miss none, ask again from a little further back.

@@ -18,4 +18,4 @@ left join pgwhen.trigger_rule as r on r.id = a.trigger_rule_id
 where a.status = 'failed';
 
 comment on view pgwhen.failed_actions is
-'Actions that ended as failed, with the last error, until maintain() deletes them after actionRetention.';
+'Actions that ended as failed, with the last error, for the setting actionRetention.';

@@ -6,7 +6,10 @@ from pgwhen.trigger_log as l
 left join pgwhen.trigger_rule as r on r.id = l.trigger_rule_id;
 
 comment on view pgwhen.rule_history is
-'What a rule did, a row for each outcome. Filter by rule_id: select * from pgwhen.rule_history where rule_id = 7 order by created_date desc limit 20.';
+$$What a rule did, a row for each outcome. Filter by rule_id.
+
+  select * from pgwhen.rule_history where rule_id = 7 order by created_date desc limit 20;
+$$;
 
 create or replace view pgwhen.user_history as
 select
@@ -16,7 +19,10 @@ from pgwhen.trigger_log as l
 left join pgwhen.trigger_rule as r on r.id = l.trigger_rule_id;
 
 comment on view pgwhen.user_history is
-'What happened to a user, a row for each outcome. Filter by user_id: select * from pgwhen.user_history where user_id = ''U1'' order by created_date desc.';
+$$What happened to a user, a row for each outcome. Filter by user_id.
+
+  select * from pgwhen.user_history where user_id = 'U1' order by created_date desc;
+$$;
 
 create or replace view pgwhen.event as
 select
@@ -30,7 +36,7 @@ select
 from _pgwhen.processed_event as p;
 
 comment on view pgwhen.event is
-'Events: those that wait (processed_at is null) and those processed within the setting eventRetention.';
+'Events: those that wait (processed_at is null), and those kept for the setting eventRetention.';
 
 create or replace view pgwhen.rule_counts as
 select
@@ -41,4 +47,5 @@ select
 from pgwhen.trigger_rule as r;
 
 comment on view pgwhen.rule_counts is
-'How often each rule''s condition was false: those are counted, not logged, unless the rule says "log": "all".';
+$$How often each rule's condition was false: counted, and not logged unless the rule says
+"log": "all".$$;

@@ -104,7 +104,7 @@ select pg_catalog.jsonb_build_object(
 )
 from (
     select
-        f.line_oa_id || ' ' || f.user_id as who,
+        _pgwhen.who(f.line_oa_id, f.user_id) as who,
         f.chain as chain,
         f.at as at,
         pg_catalog.array_agg(f.trigger_rule_id) as rules

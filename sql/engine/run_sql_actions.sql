@@ -169,7 +169,7 @@ as $$
 select jsonb_build_object('users', jsonb_object_agg(u.who, jsonb_build_object('chain', u.chain)))
 from (
     select
-        a.line_oa_id || ' ' || a.user_id as who,
+        _pgwhen.who(a.line_oa_id, a.user_id) as who,
         array_agg(distinct c.rule_id) as chain
     from pgwhen.scheduled_action as a
     cross join lateral unnest(a.chain) as c (rule_id)

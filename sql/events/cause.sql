@@ -45,6 +45,15 @@ exception
 end;
 $$;
 
+-- A user as a key among those of all accounts.
+create or replace function _pgwhen.who(line_oa_id text, user_id text)
+returns text
+language sql
+immutable
+as $$
+select length(who.line_oa_id)::text || ' ' || who.line_oa_id || who.user_id;
+$$;
+
 -- The time of an event that says none itself. SECURITY DEFINER, as it is the default of columns
 -- that people write who may not look into _pgwhen.
 create or replace function _pgwhen.event_clock()

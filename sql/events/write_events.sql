@@ -33,7 +33,7 @@ language sql
 immutable
 as $$
 select coalesce(
-    caused_by.cause -> 'users' -> (caused_by.line_oa_id || ' ' || caused_by.user_id),
+    caused_by.cause -> 'users' -> _pgwhen.who(caused_by.line_oa_id, caused_by.user_id),
     caused_by.cause -> 'all'
 );
 $$;

@@ -27,7 +27,7 @@ from (values
     ('emit_event', '{"type": "a"}')
 ) as c (name, config);
 
-select t.call('emit_event', '{"type": "b"}', '{"users": {"default U1": {"chain": [7, 8]}}}');
+select t.call('emit_event', '{"type": "b"}', '{"users": {"7 defaultU1": {"chain": [7, 8]}}}');
 select is(
     (select o.chain from _pgwhen.outbox as o where o.type = 'b'), '{7,8}',
     'tells the events who caused them'

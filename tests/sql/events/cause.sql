@@ -1,7 +1,7 @@
 -- _pgwhen.say, _pgwhen.said, _pgwhen.event_clock: what a transaction says about its events.
 begin;
 \ir ../helpers.psql
-select plan(10);
+select plan(11);
 
 select is(_pgwhen.said('mood'), null, 'said is null where nothing was said');
 select _pgwhen.say('mood', '{"a": [1]}');
@@ -20,6 +20,10 @@ end;
 $$;
 select is(t.said_of(s.value), null, format('said is deaf to %L', s.value))
 from unnest(array['on', '{', '[]', '"x"', '']) as s (value);
+
+select isnt(
+    _pgwhen.who('a', 'b c'), _pgwhen.who('a b', 'c'), 'who tells users of different accounts apart'
+);
 
 select set_config('pgwhen.event_time', '{"xid": "1", "value": "1997-01-18"}', false);
 select t.it_is('2030-01-07 12:00+00');

@@ -1,7 +1,7 @@
 -- pgwhen.emit: an event of any name.
 begin;
 \ir ../helpers.psql
-select plan(32);
+select plan(34);
 
 select t.it_is('2030-01-07 12:00+00');
 select t.a_user('U1', '{"tier": "gold"}');
@@ -73,13 +73,17 @@ from (values
     ($$ select pgwhen.emit('ordered', 'U1', '[1]') $$, 'data must be a JSON object, not array'),
     ($$ select pgwhen.emit('ordered', 'U1', 'null') $$, 'data must be a JSON object, not null'),
     (
+        $$ select pgwhen.emit('ordered', repeat('x', 201)) $$,
+        'a user_id of 201 characters is no id'
+    ),
+    (
         $$ select pgwhen.emit('ordered', 'U1', at => 'infinity') $$,
         'an event cannot happen at infinity'
     )
 ) as w (call, message);
 select is(
     t.hint_of($$ select pgwhen.emit('attribute_changed', 'U1') $$),
-    'Update pgwhen.line_user.attributes; for a time in the past, pgwhen.event_time(…) first.',
+    'Update pgwhen.line_user.attributes; for a time in the past, call pgwhen.event_time(…) first.',
     'the hint says what to do instead'
 );
 select is_empty('table _pgwhen.outbox', 'what is refused leaves nothing');
@@ -94,6 +98,13 @@ from unnest(array[
     '*'
 ]) as n (name);
 select is(t.process(), 9, 'which the engine then processes');
+select t.a_rule('once', 'long', frequency => 'once', action_type => 'add_to_audience', action_config => '{"audience": "a"}');
+select pgwhen.emit('long', string_agg(chr(3585 + n * n % 41), '')) from generate_series(1, 200) as n;
+select t.process();
+select is(
+    (select length(l.user_id) || l.status from pgwhen.trigger_log as l), '200success',
+    'takes a user_id of 200 characters all the way'
+);
 
 select throws_ok(
     $$ select pgwhen.emit('ordered', 'U1', '{"x": "\u0000"}') $$, '22P05', null,

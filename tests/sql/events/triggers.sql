@@ -1,7 +1,7 @@
 -- Which table is which event, and under which keys rules can ask for it.
 begin;
 \ir ../helpers.psql
-select plan(11);
+select plan(12);
 
 select t.it_is('2030-01-07 12:00+00');
 create view t.last_event as
@@ -75,6 +75,10 @@ select throws_ok(
 )
 from unnest(array['infinity', '-infinity']) as i (at);
 
+select throws_ok(
+    $$ insert into pgwhen.form_submission (user_id, form_id) values (repeat('x', 201), 'quote') $$,
+    'PW203', 'a user_id of 201 characters is no id', 'a user_id that no index could hold is refused'
+);
 insert into pgwhen.form_submission (user_id, form_id) values ('nobody we know', 'quote');
 select is(
     (select o.facts from _pgwhen.outbox as o), '{}', 'a user that does not exist has no facts'

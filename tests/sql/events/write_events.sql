@@ -1,7 +1,7 @@
 -- _pgwhen.write_attribute_events: changes of pgwhen.line_user as events.
 begin;
 \ir ../helpers.psql
-select plan(25);
+select plan(26);
 
 select t.it_is('2030-01-07 12:00+00');
 
@@ -157,6 +157,10 @@ select results_eq(
 select throws_ok(
     $$ update pgwhen.line_user set attributes = '{"x": "\u0000"}' $$, '22P05', null,
     'NUL is refused where it is written'
+);
+select throws_ok(
+    $$ insert into pgwhen.line_user (user_id, attributes) values (repeat('x', 201), '{"a": 1}') $$,
+    'PW203', 'a user_id of 201 characters is no id', 'a user_id that no index could hold is refused'
 );
 select throws_ok(
     $$ update pgwhen.line_user set attributes = '[]' $$, '23514', null, 'attributes are an object'

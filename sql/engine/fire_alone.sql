@@ -1,0 +1,45 @@
+-- _pgwhen.fire_alone: one event on its own, rule by rule, each in a block of its own: what raises
+-- becomes a failed row, the others go on. Nothing is done now, so that an action which raises
+-- becomes an ordinary pending row and is retried. If not even that works, the event is parked.
+create or replace function _pgwhen.fire_alone(worker text, event_id bigint)
+returns void
+language plpgsql
+volatile
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_events _pgwhen.outbox[];
+    v_rule _pgwhen.rule;
+    v_why text;
+begin
+    v_events := _pgwhen.withdraw(array[fire_alone.event_id]);
+    perform _pgwhen.archive(v_events);
+    for v_rule in
+        select m.*
+        from unnest(v_events) as e
+        cross join lateral _pgwhen.match(e::_pgwhen.outbox) as m
+        order by m.trigger_rule_id
+    loop
+        begin
+            perform _pgwhen.carry_out(
+                array(select j from _pgwhen.judge(v_events, v_rule.trigger_rule_id) as j),
+                fire_alone.worker, '{}', 0, true
+            );
+            set constraints all immediate;
+        exception
+            when others then
+                get stacked diagnostics v_why = message_text;
+                perform _pgwhen.settle(array[
+                    _pgwhen.ending_of(
+                        _pgwhen.firing_of(v_events[1], v_rule), 'failed', sqlstate || ': ' || v_why
+                    )
+                ]);
+        end;
+    end loop;
+exception
+    when others then
+        get stacked diagnostics v_why = message_text;
+        perform _pgwhen.park_event(fire_alone.event_id, sqlstate || ': ' || v_why);
+end;
+$$;

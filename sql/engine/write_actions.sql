@@ -1,0 +1,149 @@
+-- _pgwhen.write_actions: the rows of scheduled_action, claimed by the caller where it can start
+-- them.
+
+create or replace function _pgwhen.write_actions(
+    firings _pgwhen.firing[],
+    worker text,
+    action_types text[],
+    room integer,
+    queue boolean
+)
+returns _pgwhen.fired
+language plpgsql
+volatile
+as $$
+declare
+    v_now constant timestamptz := _pgwhen.clock();
+    v_sql_types constant text[] := array(
+        select t.name from _pgwhen.action_type as t where t.kind = 'sql'
+    );
+    v_fired _pgwhen.fired;
+    v_waking integer;
+begin
+    if cardinality(write_actions.firings) = 0 then
+        return row('[]'::jsonb, '{}'::pgwhen.claimed_action[])::_pgwhen.fired;
+    end if;
+
+    with planned as materialized (
+        select
+            f.*,
+            f as firing,
+            _pgwhen.due_at(f.delay, v_now) as execute_at,
+            f.action_type = any(v_sql_types) as is_sql
+        from unnest(write_actions.firings) as f
+    ),
+    placed as materialized (
+        select
+            p.*,
+            p.execute_at <= v_now
+            and case when p.is_sql then not write_actions.queue
+                else
+                    p.action_type = any(write_actions.action_types)
+                    and count(*) filter (
+                        where not p.is_sql
+                        and p.execute_at <= v_now
+                        and p.action_type = any(write_actions.action_types)
+                    ) over (order by p.event_id, p.trigger_rule_id) <= write_actions.room
+            end as claimed
+        from planned as p
+    ),
+    written as (
+        insert into pgwhen.scheduled_action as a (
+            trigger_rule_id, line_oa_id, organization_id, user_id, action_type, action_config,
+            execute_at, status, created_date, updated_at, workflow_id, workflow_node_path,
+            deadline, claim_token, worker, key, event, chain
+        )
+        select
+            p.trigger_rule_id, p.line_oa_id, p.organization_id,
+            p.user_id, p.action_type, p.action_config,
+            p.execute_at, case when p.claimed then 'processing' else 'pending' end, v_now, v_now,
+            p.workflow_id, p.workflow_node_path,
+            case when p.claimed then _pgwhen.attempt_deadline(v_now) end,
+            case when p.claimed then gen_random_uuid() end,
+            case when p.claimed then write_actions.worker end,
+            _pgwhen.action_key(
+                p.uuid, p.line_oa_id, p.user_id,
+                p.trigger_rule_id
+            ),
+            _pgwhen.frozen_event(p.firing),
+            p.chain || p.trigger_rule_id
+        from placed as p
+        order by p.event_id, p.trigger_rule_id
+        returning a.*
+    )
+    select
+        coalesce(
+            jsonb_agg(to_jsonb(_pgwhen.as_claimed(w)) order by w.id)
+            filter (where w.status = 'processing' and w.action_type <> all(v_sql_types)),
+            '[]'
+        ),
+        coalesce(
+            array_agg(_pgwhen.as_claimed(w) order by w.id)
+            filter (where w.status = 'processing' and w.action_type = any(v_sql_types)),
+            '{}'
+        ),
+        count(*) filter (where w.status = 'pending' and w.execute_at <= v_now + interval '1 second')
+    into v_fired.claimed, v_fired.sql_actions, v_waking
+    from written as w;
+
+    if v_waking > 0 then
+        perform _pgwhen.ring('pgwhen_due');
+    end if;
+    return v_fired;
+end;
+$$;
+
+-- When an action is due: delays count from the database clock at dispatch, never from event time.
+create or replace function _pgwhen.due_at(delay jsonb, now timestamptz)
+returns timestamptz
+language sql
+stable
+as $$
+select case
+    when due_at.delay is null then due_at.now
+    when due_at.delay ? 'at' then (due_at.delay ->> 'at')::timestamptz
+    else due_at.now + _pgwhen.span(due_at.delay -> 'seconds')
+end;
+$$;
+
+-- Until when an attempt that starts now may run.
+create or replace function _pgwhen.attempt_deadline(now timestamptz)
+returns timestamptz
+language sql
+stable
+as $$
+select attempt_deadline.now
+    + pg_catalog.make_interval(secs => 60 * (_pgwhen.setting('staleProcessingMinute'))::float8);
+$$;
+
+-- The event as it is kept with an action that it caused.
+create or replace function _pgwhen.frozen_event(firing _pgwhen.firing)
+returns jsonb
+language sql
+stable
+as $$
+select
+    _pgwhen.event_json(
+        (frozen_event.firing).type, (frozen_event.firing).key, (frozen_event.firing).old,
+        (frozen_event.firing).new, (frozen_event.firing).data, (frozen_event.firing).at
+    )
+    || pg_catalog.jsonb_build_object(
+        'id', (frozen_event.firing).event_id, 'uuid', (frozen_event.firing).uuid
+    );
+$$;
+
+create or replace function _pgwhen.as_claimed(action pgwhen.scheduled_action)
+returns pgwhen.claimed_action
+language sql
+immutable
+as $$
+select row(
+    (as_claimed.action).id, (as_claimed.action).claim_token, (as_claimed.action).retry_count + 1,
+    (as_claimed.action).deadline, (as_claimed.action).action_type,
+    (as_claimed.action).action_config, (as_claimed.action).line_oa_id,
+    (as_claimed.action).organization_id, (as_claimed.action).user_id,
+    (as_claimed.action).trigger_rule_id, (as_claimed.action).event, (as_claimed.action).key,
+    (as_claimed.action).workflow_id, (as_claimed.action).workflow_node_path,
+    (as_claimed.action).execute_at
+)::pgwhen.claimed_action;
+$$;

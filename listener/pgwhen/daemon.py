@@ -69,7 +69,7 @@ class Daemon:
         finally:
             self.stuck = not await self._dispatcher.drain(0)
             await self._doorbell.close()
-            await self._database.close()
+            await self._database.aclose()
 
     def stop(self) -> None:
         """Begin to end, as a first signal does."""

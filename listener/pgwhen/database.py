@@ -63,7 +63,7 @@ class Database:
         """Begin to connect; a server that is not there yet is no error."""
         await self._pool.open()
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Close the connections."""
         await self._pool.close(timeout=SLACK)
 

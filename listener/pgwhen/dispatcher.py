@@ -62,9 +62,8 @@ class Dispatcher:
         """Return how many more actions may be claimed. Raises StuckError if that can never be."""
         if self._stuck:
             self._check_stuck()
-        room = max(0, self._settings.max_in_flight - self._actions - len(self.settler))
-        self._full = self._full or not room
-        return room
+        self._full = self._full or self._room() == 0
+        return self._room()
 
     def action_types(self) -> list[str]:
         """Return the types that could start now: those without `async` want a free thread."""
@@ -126,8 +125,11 @@ class Dispatcher:
         self._actions -= len(attempt.claims)
         self._freed()
 
+    def _room(self) -> int:
+        return max(0, self._settings.max_in_flight - self._actions - len(self.settler))
+
     def _freed(self) -> None:
-        if self._full:
+        if self._full and self._room():
             self._full = False
             self._on_room()
 

@@ -28,6 +28,14 @@ select exists (
         and database = (select oid from pg_database where datname = current_database())
 )
 """
+#: Whether a connection of the pool has run a statement since a moment.
+PASSED_SINCE = """
+select count(*) > 0
+from pg_stat_activity
+where
+    datname = current_database() and application_name = 'pgwhen work' and query_start > %s
+    and query like '%%process_events%%' and state = 'idle'
+"""
 PARKED = """
 select count(*) = %s
 from pg_stat_activity
@@ -131,22 +139,52 @@ async def test_writer_that_believes_it_awake_is_waited_for(
 async def test_what_commits_between_scan_and_sleep_is_seen(
     shop: Shop, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An event of a writer that saw nobody asleep, committed when the lock is granted."""
+    """An event of a writer that saw nobody asleep, committed just before the lock is granted."""
     shop.rule("plain")
     asked = Doorbell.try_sleep
-    submitted = False
+    submitting = False
 
     async def try_sleep(self: Doorbell) -> str | None:
-        nonlocal submitted
-        if not submitted and self._conn is not None:
-            submitted = True
+        nonlocal submitting
+        if submitting:
+            submitting = False
             shop.submit("plain")
         return await asked(self)
 
     monkeypatch.setattr(Doorbell, "try_sleep", try_sleep)
-    async with running(settings, handler()):
+    async with running(settings, handler()) as listener:
+        await until(shop, SLEEPER)
+        submitting = True
+        listener._doorbell.nudge()
         await until(shop, "select exists (select from pgwhen.trigger_log where status = 'success')")
-    assert submitted
+
+
+@pytest.mark.usefixtures("_long_sleep")
+async def test_what_commits_while_it_is_deaf_is_seen(
+    shop: Shop, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Listening again comes before the scan: an event of the gap rang for nobody."""
+    shop.rule("plain")
+    opens, gate = Doorbell._open, asyncio.Event()
+    gate.set()
+
+    async def _open(self: Doorbell) -> None:
+        await gate.wait()
+        await opens(self)
+
+    monkeypatch.setattr(Doorbell, "_open", _open)
+    async with running(settings, handler()):
+        await until(shop, SLEEPER)
+        gate.clear()
+        shop.conn.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and application_name = 'pgwhen listen'"
+        )
+        await until(shop, PARKED, 0)
+        await until(shop, PASSED_SINCE, shop.now())
+        shop.submit("plain")
+        gate.set()
+        await until(shop, "select exists (select from pgwhen.trigger_log where status = 'success')")
 
 
 @pytest.mark.parametrize("count", [1, 4])
@@ -191,11 +229,23 @@ async def test_garbage_on_every_channel_is_ignored(shop: Shop, settings: Setting
 
 
 async def test_lock_is_given_back_in_the_end(shop: Shop, settings: Settings) -> None:
-    """A listener that has ended is rung for no more, even while its handlers finish."""
-    async with running(settings, handler()) as listener:
+    """However often it slept, a listener that ends is rung for no more, while handlers finish."""
+    begun, done = asyncio.Event(), asyncio.Event()
+
+    async def wait(_ctx: Any, _config: Any) -> None:
+        begun.set()
+        await done.wait()
+
+    shop.rule("plain")
+    async with running(settings, Handler("plain", wait, None, None)) as listener:
+        await until(shop, SLEEPER)
+        shop.submit("plain")
+        await begun.wait()
         await until(shop, SLEEPER)
         listener.stop()
         await until(shop, f"select not ({SLEEPER})")
+        assert shop.count("processing") == 1
+        done.set()
 
 
 async def test_connection_that_stopped_listening_is_replaced(

@@ -157,7 +157,11 @@ from pgwhen import action
 
 @action("hangs_async")
 async def hangs_async(ctx, config):
-    await asyncio.Event().wait()
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        ctx.logger.info("was cancelled")
+        raise
 
 @action("hangs_in_thread")
 def hangs_in_thread(ctx, config):
@@ -169,7 +173,7 @@ async def will_not_go(ctx, config):
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            pass
+            ctx.logger.info("was cancelled")
 
 @action("plain")
 async def plain(ctx, config): ...
@@ -192,6 +196,8 @@ def test_hanging_handler_fails_at_its_deadline(listener: Process, shop: Shop, ki
     assert rows["plain"]["status"] == "done"
     assert rows[kind]["status"] == "failed"
     assert rows[kind]["error_message"].startswith("Timeout: ")
+    if kind != "hangs_in_thread":
+        listener.wait_log("was cancelled")
     assert listener.running
 
 
@@ -210,6 +216,7 @@ def test_late_result_of_a_thread_is_dropped(listener: Process, shop: Shop) -> No
 
     assert [row["status"] for row in shop.wait_ended(2)] == ["failed", "done"]
     assert listener.stop() == 0
+    assert "outcome came too late" not in listener.log
 
 
 def test_process_ends_when_stuck_threads_leave_no_room(listener: Process, shop: Shop) -> None:

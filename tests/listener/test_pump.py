@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from contextlib import aclosing, suppress
+from dataclasses import replace
+from datetime import datetime, timezone
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+from uuid import UUID
 
 import pytest
 
-from pgwhen.daemon import Daemon
+from pgwhen.claim import read_claim
+from pgwhen.daemon import Daemon, _cancel
+from pgwhen.database import Database
 from pgwhen.dispatcher import Dispatcher
+from pgwhen.errors import CallDiedError
+from pgwhen.handlers import Handler
 from pgwhen.settler import Settler
 from pgwhen.wakeup import Doorbell
 from tests.support import wait_until
@@ -16,6 +25,7 @@ from tests.support import wait_until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pgwhen.claim import Claim
     from pgwhen.settings import Settings
 
     from .conftest import Process, Shop
@@ -78,6 +88,100 @@ async def test_task_that_ends_ends_the_daemon(
 
     with pytest.raises((ZeroDivisionError, RuntimeError)):
         await asyncio.wait_for(Daemon(settings, {}).run(), 20)
+
+
+async def test_one_dead_connection_puts_the_others_in_doubt(settings: Settings, shop: Shop) -> None:
+    """After a restart of the server only one call dies, not one for each connection of the pool."""
+    database = Database(replace(settings, pool_size=2))
+    await database.open()
+    async with aclosing(database):
+        await database._pool.wait()
+        await asyncio.gather(*(database.version() for _ in range(8)))
+        shop.conn.execute(
+            "select pg_terminate_backend(pid, 10000) from pg_stat_activity"
+            " where datname = current_database() and application_name = 'pgwhen work'"
+        )
+
+        with pytest.raises(CallDiedError):
+            await database.version()
+        for _ in range(4):
+            assert await database.version()
+
+
+async def test_room_is_told_to_whoever_waits_for_it(settings: Settings) -> None:
+    """When an action has been acknowledged, not before, and only if somebody found no room."""
+    ended, room = asyncio.Event(), asyncio.Event()
+
+    async def plain(_ctx: Any, _config: Any) -> None:
+        await ended.wait()
+
+    async def tell(outcomes: list[Any]) -> set[int]:
+        return {outcome.action_id for outcome in outcomes}
+
+    dispatcher = Dispatcher(
+        replace(settings, max_in_flight=1),
+        {"plain": Handler("plain", plain, None, None)},
+        cast(
+            "Database",
+            SimpleNamespace(complete_actions=tell, fail_actions=tell, release_actions=tell),
+        ),
+        room.set,
+    )
+    running = asyncio.create_task(dispatcher.settler.run())
+    dispatcher.start([a_claim("plain")])
+    assert dispatcher.room() == 0
+    ended.set()
+    await asyncio.wait_for(room.wait(), 10)
+    assert dispatcher.room() == 1
+
+    room.clear()
+    dispatcher.start([a_claim("plain")])
+    await dispatcher.settler.told()
+    assert await dispatcher.drain(1)
+    assert not room.is_set()
+    await _cancel([running])
+
+
+def a_claim(action_type: str) -> Claim:
+    """Return a claim as the database hands it out."""
+    action = {
+        "id": 1,
+        "token": str(UUID(int=1)),
+        "attempt": 1,
+        "deadline": "2030-01-01T12:01:00.5+00:00",
+        "action_type": action_type,
+        "action_config": {},
+        "line_oa_id": "default",
+        "organization_id": "default",
+        "user_id": "u",
+        "rule": 1,
+        "event": None,
+        "idempotency_key": str(UUID(int=2)),
+        "workflow_node_path": None,
+    }
+    return read_claim(action, datetime(2030, 1, 1, 12, tzinfo=timezone.utc))
+
+
+def test_claim_has_what_is_left_of_its_time() -> None:
+    """From the server's now to the deadline; the clock of this machine has no say."""
+    assert a_claim("plain").seconds == 60.5
+
+
+async def test_cancellation_is_repeated() -> None:
+    """A task that has lost one is ended by the next."""
+    begun = asyncio.Event()
+
+    async def lose_one() -> None:
+        begun.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(lose_one())
+    await begun.wait()
+    await asyncio.wait_for(_cancel([task]), 10)
+
+    assert task.cancelled()
 
 
 async def test_error_in_the_pump_ends_the_daemon(

@@ -46,8 +46,9 @@ begin
     v_todo := v_batch.ids;
     v_size := pg_catalog.cardinality(v_todo);
     while v_todo <> '{}' and (v_pass.events = 0 or _pgwhen.clock() < v_until) loop
+        -- Before the block, which takes back what it has set where it raises.
+        perform pg_catalog.set_config('lock_timeout', _pgwhen.patience(v_size), true);
         begin
-            perform pg_catalog.set_config('lock_timeout', _pgwhen.patience(v_size), true);
             v_fired := _pgwhen.fire(
                 worker, v_todo[:v_size], action_types,
                 coalesce(claim_limit, 1000000) - pg_catalog.jsonb_array_length(v_pass.actions)
@@ -63,7 +64,10 @@ begin
                     v_size := v_size / 2;
                     continue;
                 end if;
-                perform _pgwhen.fire_alone(worker, v_todo[1]);
+                if not _pgwhen.fire_alone(worker, v_todo[1]) then
+                    v_todo := _pgwhen.other_buckets(v_todo);
+                    continue;
+                end if;
         end;
         v_pass.events := v_pass.events + pg_catalog.cardinality(v_todo[:v_size]);
         v_todo := v_todo[v_size + 1:];

@@ -14,8 +14,9 @@ declare
     v_why text;
 begin
     while cardinality(v_todo) > 0 loop
+        -- Before the block, which takes back what it has set where it raises.
+        perform set_config('lock_timeout', _pgwhen.patience(v_size), true);
         begin
-            perform set_config('lock_timeout', _pgwhen.patience(v_size), true);
             perform _pgwhen.run_sql_actions(worker, v_todo[:v_size]);
             set constraints all immediate;
         exception
@@ -42,6 +43,7 @@ begin
 end;
 $$;
 
+-- Where its own row is what somebody else has locked, it is left to its deadline.
 create or replace function _pgwhen.put_off(action pgwhen.claimed_action)
 returns void
 language plpgsql
@@ -58,9 +60,14 @@ begin
         claim_token = null,
         deadline = null,
         updated_at = _pgwhen.clock()
-    where
-        a.id = (put_off.action).id
-        and a.status = 'processing'
-        and a.claim_token = (put_off.action).token;
+    where a.id = (
+        select m.id
+        from pgwhen.scheduled_action as m
+        where
+            m.id = (put_off.action).id
+            and m.status = 'processing'
+            and m.claim_token = (put_off.action).token
+        for no key update skip locked
+    );
 end;
 $$;

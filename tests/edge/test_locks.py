@@ -1,0 +1,109 @@
+"""Whoever holds a lock holds up what needs it, and nothing else; and pgwhen never waits for long."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from tests.support import Database
+
+
+@pytest.fixture
+def conn(db: Database) -> psycopg.Connection:
+    """Return a session that would rather fail than wait: a test must not hang."""
+    conn = db.connect(options="-c statement_timeout=10s -c client_min_messages=error")
+    conn.execute(
+        "insert into pgwhen.trigger_rule"
+        " (name, source_type, action_type, action_config, frequency) values"
+        " ('slow', 'ordered', 'add_to_audience', '{\"audience\": \"a\"}', 'once_per_minute')"
+    )
+    return conn
+
+
+def process(conn: psycopg.Connection) -> int:
+    """Process one batch; return of how many events."""
+    (events,) = conn.execute("select events from pgwhen.process_events('w-1')").fetchone()  # type: ignore[misc]
+    return int(events)
+
+
+def outcomes(conn: psycopg.Connection) -> list[tuple[str, str]]:
+    """Return who has which outcome, in order."""
+    return conn.execute(
+        "select user_id, status from pgwhen.trigger_log order by user_id, id"
+    ).fetchall()
+
+
+def test_a_locked_slot_holds_up_its_user_only(db: Database, conn: psycopg.Connection) -> None:
+    """An event that cannot have its reservation waits, and is no failure; others go on."""
+    conn.execute("select pgwhen.emit('ordered', 'U1', at => '2020-01-01')")
+    assert process(conn) == 1
+    (holder,) = db.sessions(1)
+    holder.execute("select from _pgwhen.reservation for update")
+    conn.execute("select pgwhen.emit('ordered', 'U' || n) from generate_series(1, 40) as n")
+    conn.execute("select pgwhen.emit('ordered', 'U1')")
+
+    assert process(conn) < 41
+    done = outcomes(conn)
+    assert ("U1", "success") in done
+    assert done.count(("U1", "success")) == 1
+    assert len(done) > 30
+    assert {status for _, status in done} == {"success"}
+    waiting = conn.execute("select user_id from _pgwhen.outbox order by id").fetchall()
+    assert waiting[0] == waiting[-1] == ("U1",), "its user's next event waits behind it"
+
+    holder.rollback()
+    assert process(conn) == len(waiting)
+    assert [status for user, status in outcomes(conn) if user == "U1"] == [
+        "success", "success", "suppressed",
+    ]  # fmt: skip
+
+
+def test_a_locked_user_holds_up_its_action_only(db: Database, conn: psycopg.Connection) -> None:
+    """A built-in action whose row the application has locked is put off, and is no failure."""
+    conn.execute("insert into pgwhen.line_user (user_id) select 'U' || n from generate_series(1, 9) n")
+    conn.execute(
+        "update pgwhen.trigger_rule set action_type = 'set_attribute',"
+        " action_config = '{\"attribute\": \"seen\", \"value\": true}'"
+    )
+    (holder,) = db.sessions(1)
+    holder.execute("select from pgwhen.line_user where user_id = 'U5' for update")
+    conn.execute("select pgwhen.emit('ordered', 'U' || n) from generate_series(1, 9) as n")
+
+    assert process(conn) == 9
+    assert [user for user, _ in outcomes(conn)] == [f"U{n}" for n in range(1, 10) if n != 5]
+    conn.execute("select pgwhen.tick()")
+    assert conn.execute(
+        "select user_id, status, retry_count, error_message from pgwhen.scheduled_action"
+    ).fetchall() == [
+        ("U5", "pending", 0, "put off: the rows it needs are locked by somebody else")
+    ]  # fmt: skip
+
+    holder.rollback()
+    conn.execute("update pgwhen.scheduled_action set execute_at = now()")
+    conn.execute("select pgwhen.tick()")
+    assert ("U5", "success") in outcomes(conn)
+
+
+def test_a_locked_action_holds_up_itself_only(db: Database, conn: psycopg.Connection) -> None:
+    """A claimed action whose own row somebody has locked is left; the others of its batch are done."""
+    conn.execute(
+        "insert into pgwhen.scheduled_action (user_id, action_type, action_config, key)"
+        " select 'U' || n, 'add_to_audience', '{\"audience\": \"a\"}', gen_random_uuid()"
+        " from generate_series(1, 5) as n"
+    )
+    conn.execute(
+        "create table claimed as select _pgwhen.claim_sql_actions('w-1', 10) as actions"
+    )
+    (holder,) = db.sessions(1)
+    holder.execute("select from pgwhen.scheduled_action where user_id = 'U3' for update")
+
+    conn.execute("select _pgwhen.run_claimed('w-1', c.actions) from claimed as c")
+    assert [user for user, _ in outcomes(conn)] == ["U1", "U2", "U4", "U5"]
+    holder.rollback()
+    assert conn.execute(
+        "select user_id, status from pgwhen.scheduled_action where status <> 'done'"
+    ).fetchall() == [("U3", "processing")]

@@ -1,19 +1,29 @@
 -- _pgwhen.run_claimed: due SQL actions that are already claimed, in one block, halved where it
 -- raises, down to the one that did. That one has failed an attempt, unless it only could not have a
--- lock: then it is put off.
-create or replace function _pgwhen.run_claimed(worker text, actions pgwhen.claimed_action[])
+-- lock: then it is put off. At `until`, half of deadlock_timeout after this transaction began to
+-- lock, what has not been tried is given back, for the application would be the one to die of a
+-- deadlock. Returns how many were tried.
+create or replace function _pgwhen.run_claimed(
+    worker text,
+    actions pgwhen.claimed_action[],
+    until timestamptz default null
+)
 returns integer
 language plpgsql
 volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    v_until constant timestamptz := coalesce(until, _pgwhen.clock() + _pgwhen.yield_after());
     v_todo pgwhen.claimed_action[] := actions;
     v_lock_timeout constant text := current_setting('lock_timeout');
     v_size integer := cardinality(actions);
     v_why text;
 begin
-    while cardinality(v_todo) > 0 loop
+    while
+        v_todo <> '{}'
+        and (cardinality(v_todo) = cardinality(actions) or _pgwhen.clock() < v_until)
+    loop
         -- Before the block, which takes back what it has set where it raises.
         perform set_config('lock_timeout', _pgwhen.patience(v_size), true);
         begin
@@ -39,7 +49,14 @@ begin
         v_size := 2 * v_size;
     end loop;
     perform set_config('lock_timeout', v_lock_timeout, true);
-    return cardinality(actions);
+    if v_todo <> '{}' then
+        perform pgwhen.release_actions(
+            worker,
+            array(select a.id from unnest(v_todo) as a),
+            array(select a.token from unnest(v_todo) as a)
+        );
+    end if;
+    return cardinality(actions) - cardinality(v_todo);
 end;
 $$;
 

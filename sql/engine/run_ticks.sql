@@ -16,6 +16,7 @@ declare
     v_claimed pgwhen.claimed_action[];
     v_events integer;
     v_recovered integer;
+    v_ran integer;
     v_did integer;
 begin
     done := 0;
@@ -31,11 +32,11 @@ begin
         v_recovered := pgwhen.recover_stale_actions();
         v_claimed := _pgwhen.claim_sql_actions(v_worker, null);
         commit;
-        perform _pgwhen.run_claimed(v_worker, v_claimed);
+        v_ran := _pgwhen.run_claimed(v_worker, v_claimed);
         commit;
         perform _pgwhen.park_runaways();
         commit;
-        v_did := v_events + v_recovered + pg_catalog.cardinality(v_claimed);
+        v_did := v_events + v_recovered + v_ran;
         done := done + v_did;
         exit when v_did = 0 or _pgwhen.clock() > v_until;
     end loop;

@@ -5,6 +5,7 @@ volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    v_until constant timestamptz := _pgwhen.clock() + _pgwhen.yield_after();
     v_pass pgwhen.pass;
     v_claimed pgwhen.claimed_action[];
     v_report pgwhen.tick_report;
@@ -13,7 +14,7 @@ begin
     v_report.events := v_pass.events;
     v_report.recovered := pgwhen.recover_stale_actions(tick.batch_size);
     v_claimed := _pgwhen.claim_sql_actions('tick', tick.batch_size);
-    v_report.actions := _pgwhen.run_claimed('tick', v_claimed);
+    v_report.actions := _pgwhen.run_claimed('tick', v_claimed, v_until);
     perform _pgwhen.park_runaways();
     v_report.more := v_pass.more or coalesce(_pgwhen.next_due_seconds('{}') <= 0, false);
     return v_report;

@@ -17,8 +17,8 @@ language plpgsql
 volatile
 as $$
 declare
-    v_type text;
     v_now_types text[];
+    v_turn record;
 begin
     if cardinality(dispatch.firings) = 0 then
         return row('[]'::jsonb, '{}'::pgwhen.claimed_action[])::_pgwhen.fired;
@@ -29,18 +29,23 @@ begin
         from _pgwhen.action_type as t
         where t.builtin and t.kind = 'sql' and not dispatch.queue
     );
-    foreach v_type in array array(
-        select distinct f.action_type
-        from unnest(dispatch.firings) as f
-        where f.delay is null and f.action_type = any(v_now_types)
-        order by 1
-    )
-    loop
-        perform _pgwhen.settle(_pgwhen.do_now(v_type, array(
-            select f
+    -- One action of a user at a time where actions write events, so that each event has one cause.
+    for v_turn in
+        select t.action_type, array_agg(t.firing) as firings
+        from (
+            select
+                f.action_type,
+                f as firing,
+                case when _pgwhen.writes_events(f.action_type) then row_number() over (
+                    partition by f.action_type, f.line_oa_id, f.user_id order by f.trigger_rule_id
+                ) end as n
             from unnest(dispatch.firings) as f
-            where f.delay is null and f.action_type = v_type
-        )));
+            where f.delay is null and f.action_type = any(v_now_types)
+        ) as t
+        group by t.action_type, t.n
+        order by t.action_type, t.n
+    loop
+        perform _pgwhen.settle(_pgwhen.do_now(v_turn.action_type, v_turn.firings));
     end loop;
 
     return _pgwhen.write_actions(

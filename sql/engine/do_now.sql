@@ -31,7 +31,7 @@ begin
 end;
 $$;
 
--- Who caused the events of a batch of actions: user by user, the event's own chain and the rules.
+-- Who caused the events of a batch of actions, one of each user: the event's own chain and the rule.
 create or replace function _pgwhen.cause_of(firings _pgwhen.firing[])
 returns jsonb
 language sql
@@ -40,16 +40,9 @@ as $$
 select pg_catalog.jsonb_build_object(
     'users',
     pg_catalog.jsonb_object_agg(
-        u.who, pg_catalog.jsonb_build_object('chain', u.chain || u.rules, 'at', u.at)
+        _pgwhen.who(f.line_oa_id, f.user_id),
+        pg_catalog.jsonb_build_object('chain', f.chain || f.trigger_rule_id, 'at', f.at)
     )
 )
-from (
-    select
-        _pgwhen.who(f.line_oa_id, f.user_id) as who,
-        f.chain as chain,
-        f.at as at,
-        pg_catalog.array_agg(f.trigger_rule_id) as rules
-    from unnest(cause_of.firings) as f
-    group by 1, 2, 3
-) as u;
+from unnest(cause_of.firings) as f;
 $$;

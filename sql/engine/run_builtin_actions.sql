@@ -12,37 +12,42 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_own constant pgwhen.claimed_action[] := array(
-        select a
-        from unnest(_pgwhen.own_claims(run_builtin_actions.actions)) as a
-        where a.action_type = run_builtin_actions.action_type
-    );
+    v_turn record;
     v_results jsonb[];
 begin
-    if v_own = '{}' then
-        return;
-    end if;
-
-    v_results := _pgwhen.call_builtin(
-        run_builtin_actions.action_type,
-        array(select a.line_oa_id from unnest(v_own) as a),
-        array(select a.user_id from unnest(v_own) as a),
-        array(select a.action_config from unnest(v_own) as a),
-        case when _pgwhen.writes_events(run_builtin_actions.action_type)
-            then _pgwhen.cause_of_actions(v_own) end
-    );
-
-    perform _pgwhen.settle(array(
-        select _pgwhen.ending_of_action(
-            r.id, r.token,
-            case when r.result ? 'error' then 'failed' else 'success' end,
-            r.result ->> 'error', r.result, r.result ? 'error',
-            (r.result ->> 'audienceId')::bigint
-        )
+    -- One action of a user at a time where actions write events, so that each event has one cause.
+    for v_turn in
+        select array_agg(t.action order by t.id) as actions
         from (
-            select (v_own[i.n]).id as id, (v_own[i.n]).token as token, v_results[i.n] as result
+            select
+                a.id,
+                a as action,
+                case when _pgwhen.writes_events(a.action_type) then row_number() over (
+                    partition by a.line_oa_id, a.user_id order by a.id
+                ) end as n
+            from unnest(_pgwhen.own_claims(run_builtin_actions.actions)) as a
+            where a.action_type = run_builtin_actions.action_type
+        ) as t
+        group by t.n
+        order by t.n
+    loop
+        v_results := _pgwhen.call_builtin(
+            run_builtin_actions.action_type,
+            array(select a.line_oa_id from unnest(v_turn.actions) as a),
+            array(select a.user_id from unnest(v_turn.actions) as a),
+            array(select a.action_config from unnest(v_turn.actions) as a),
+            case when _pgwhen.writes_events(run_builtin_actions.action_type)
+                then _pgwhen.cause_of_actions(v_turn.actions) end
+        );
+        perform _pgwhen.settle(array(
+            select _pgwhen.ending_of_action(
+                (v_turn.actions[i.n]).id, (v_turn.actions[i.n]).token,
+                case when v_results[i.n] ? 'error' then 'failed' else 'success' end,
+                v_results[i.n] ->> 'error', v_results[i.n], v_results[i.n] ? 'error',
+                (v_results[i.n] ->> 'audienceId')::bigint
+            )
             from generate_subscripts(v_results, 1) as i (n)
-        ) as r
-    ));
+        ));
+    end loop;
 end;
 $$;

@@ -1,7 +1,7 @@
 -- pgwhen.process_events: a batch of events in one transaction, of which what raises harms only itself.
 begin;
 \ir ../helpers.psql
-select plan(43);
+select plan(47);
 
 select t.it_is('2030-01-07 12:00+00');
 
@@ -236,6 +236,48 @@ select is(t.log_of(:later), array['success', 'suppressed: loop: the rule is in i
 select is(
     (select array_agg(distinct e.chain) from pgwhen.event as e where e.type = 'touched' and e.chain <> '{}'),
     array[array[:touch_all]::bigint[]], 'each user''s event has the chain of that user''s action'
+);
+
+-- Rules that fire for the same event are not in each other's chain, however many they are.
+delete from pgwhen.setting;
+select t.a_rule(
+    'sibling ' || n, 'family', '{"condition": {"event.key": null}}', 'emit_event',
+    jsonb_build_object('type', 'family', 'key', n::text)
+) from generate_series(1, 12) as n;
+select t.a_rule('child', 'family', '{"key": "7"}') as child \gset
+select pgwhen.emit('family', 'L');
+select is(t.process(), 13, 'siblings each cause an event');
+select is(
+    (select array_agg(distinct cardinality(e.chain)) from pgwhen.event as e where e.type = 'family'),
+    '{0,1}', 'which has that sibling''s chain'
+);
+select is(
+    (select count(*) from pgwhen.scheduled_action as a where a.trigger_rule_id = :child), 1::bigint,
+    'and fires what any one of them would'
+);
+select t.a_rule(
+    'both ' || n, 'attribute_changed', '{"attribute": "both"}', 'set_attribute',
+    jsonb_build_object('attribute', 'both ' || n, 'value', 1)
+) from generate_series(1, 2) as n;
+select t.a_rule(
+    'later ' || n, 'attribute_changed', '{"attribute": "both"}', 'set_attribute',
+    jsonb_build_object('attribute', 'later ' || n, 'value', 1, 'delay', '{"seconds": 60}'::jsonb)
+) from generate_series(1, 2) as n;
+update pgwhen.line_user set attributes = attributes || '{"both": 0}' where user_id = 'L';
+select t.process();
+select t.tick_at('2030-01-07 14:00+00');
+select set_eq(
+    $$
+    select e.key, e.chain
+    from pgwhen.event as e
+    where e.key like 'both _' or e.key like 'later _'
+    $$,
+    $$
+    select r.action_config ->> 'attribute', array[r.id]
+    from pgwhen.trigger_rule as r
+    where r.name like 'both _' or r.name like 'later _'
+    $$,
+    'attributes that several rules set have each the chain of its own'
 );
 
 select finish();

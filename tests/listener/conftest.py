@@ -21,7 +21,6 @@ from tests.support import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-    from datetime import datetime
     from pathlib import Path
 
     import psycopg
@@ -192,13 +191,6 @@ class Shop:
     def set(self, name: str, value: Any) -> None:
         """Change a setting of the engine."""
         self.conn.execute("insert into pgwhen.setting values (%s, %s)", [name, Jsonb(value)])
-
-    def now(self) -> datetime:
-        """Return the server's time."""
-        row = self.conn.execute("select clock_timestamp()").fetchone()
-        assert row is not None
-        now: datetime = row[0]
-        return now
 
     def count(self, status: str) -> int:
         """Count the actions in *status*."""

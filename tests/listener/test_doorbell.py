@@ -15,6 +15,8 @@ from tests.support import PATIENCE, wait_until
 from .conftest import crowd, running
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from pgwhen.settings import Settings
     from tests.support import Database
 
@@ -28,14 +30,6 @@ select exists (
         and database = (select oid from pg_database where datname = current_database())
 )
 """
-#: Whether a connection of the pool has run a statement since a moment.
-PASSED_SINCE = """
-select count(*) > 0
-from pg_stat_activity
-where
-    datname = current_database() and application_name = 'pgwhen work' and query_start > %s
-    and query like '%%process_events%%' and state = 'idle'
-"""
 PARKED = """
 select count(*) = %s
 from pg_stat_activity
@@ -46,8 +40,30 @@ where datname = current_database() and application_name = 'pgwhen listen' and st
 @pytest.fixture
 def _long_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave nothing but the bell to wake a listener in time."""
+
+    async def never(_: daemon.Daemon) -> None:
+        await asyncio.Event().wait()
+
     monkeypatch.setattr(pump, "SLEEP", 3600.0)
-    monkeypatch.setattr(daemon, "TICK_EVERY", 3600.0)
+    monkeypatch.setattr(daemon.Daemon, "_tick", never)
+
+
+@pytest.fixture
+def asleep(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Awaitable[None]]:
+    """Return what waits until the one listener sleeps, and nothing is left that would wake it."""
+    waits, sleeps = Doorbell.wait, asyncio.Event()
+
+    async def wait(self: Doorbell, seconds: float) -> None:
+        if self.asleep and not self._woken.is_set():
+            sleeps.set()
+        await waits(self, seconds)
+        sleeps.clear()
+
+    async def until_asleep() -> None:
+        await asyncio.wait_for(sleeps.wait(), PATIENCE)
+
+    monkeypatch.setattr(Doorbell, "wait", wait)
+    return until_asleep
 
 
 def handler(name: str = "plain") -> Handler:
@@ -86,7 +102,7 @@ async def until(shop: Shop, query: str, *params: Any) -> None:
     ],
 )
 async def test_sleeping_listener_is_rung(
-    shop: Shop, settings: Settings, source: str, insert: str
+    shop: Shop, settings: Settings, asleep: Callable[[], Awaitable[None]], source: str, insert: str
 ) -> None:
     """An event of each kind wakes a listener that would sleep for an hour."""
     config = {"attribute_changed": '{"attribute": "f"}'}.get(source, "{}")
@@ -96,17 +112,19 @@ async def test_sleeping_listener_is_rung(
         [source, config],
     )
     async with running(settings, handler()):
-        await until(shop, SLEEPER)
+        await asleep()
         shop.conn.execute(insert.encode())
         await until(shop, "select exists (select from pgwhen.trigger_log where status = 'success')")
 
 
 @pytest.mark.usefixtures("_long_sleep")
-async def test_delayed_action_wakes_by_itself(shop: Shop, settings: Settings) -> None:
+async def test_delayed_action_wakes_by_itself(
+    shop: Shop, settings: Settings, asleep: Callable[[], Awaitable[None]]
+) -> None:
     """The listener sleeps until the next due time, and needs no tick to be in time."""
     shop.rule("plain", {"delay": {"seconds": 0.3}})
     async with running(settings, handler()):
-        await until(shop, SLEEPER)
+        await asleep()
         shop.submit("plain")
         await until(shop, "select exists (select from pgwhen.trigger_log where status = 'success')")
     late = shop.conn.execute(
@@ -137,7 +155,10 @@ async def test_writer_that_believes_it_awake_is_waited_for(
 
 @pytest.mark.usefixtures("_long_sleep")
 async def test_what_commits_between_scan_and_sleep_is_seen(
-    shop: Shop, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    shop: Shop,
+    settings: Settings,
+    asleep: Callable[[], Awaitable[None]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An event of a writer that saw nobody asleep, committed just before the lock is granted."""
     shop.rule("plain")
@@ -153,7 +174,7 @@ async def test_what_commits_between_scan_and_sleep_is_seen(
 
     monkeypatch.setattr(Doorbell, "try_sleep", try_sleep)
     async with running(settings, handler()) as listener:
-        await until(shop, SLEEPER)
+        await asleep()
         submitting = True
         listener._doorbell.nudge()
         await until(shop, "select exists (select from pgwhen.trigger_log where status = 'success')")
@@ -161,18 +182,27 @@ async def test_what_commits_between_scan_and_sleep_is_seen(
 
 @pytest.mark.usefixtures("_long_sleep")
 async def test_what_commits_while_it_is_deaf_is_seen(
-    shop: Shop, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    shop: Shop,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Listening again comes before the scan: an event of the gap rang for nobody."""
     shop.rule("plain")
-    opens, gate = Doorbell._open, asyncio.Event()
+    opens, waits = Doorbell._open, Doorbell.wait
+    gate, deaf = asyncio.Event(), asyncio.Event()
     gate.set()
 
     async def _open(self: Doorbell) -> None:
         await gate.wait()
         await opens(self)
 
+    async def wait(self: Doorbell, seconds: float) -> None:
+        if self._conn is None and not gate.is_set():
+            deaf.set()
+        await waits(self, seconds)
+
     monkeypatch.setattr(Doorbell, "_open", _open)
+    monkeypatch.setattr(Doorbell, "wait", wait)
     async with running(settings, handler()):
         await until(shop, SLEEPER)
         gate.clear()
@@ -180,8 +210,7 @@ async def test_what_commits_while_it_is_deaf_is_seen(
             "select pg_terminate_backend(pid) from pg_stat_activity"
             " where datname = current_database() and application_name = 'pgwhen listen'"
         )
-        await until(shop, PARKED, 0)
-        await until(shop, PASSED_SINCE, shop.now())
+        await asyncio.wait_for(deaf.wait(), PATIENCE)
         shop.submit("plain")
         gate.set()
         await until(shop, "select exists (select from pgwhen.trigger_log where status = 'success')")
@@ -228,7 +257,9 @@ async def test_garbage_on_every_channel_is_ignored(shop: Shop, settings: Setting
         await until(shop, "select exists (select from pgwhen.trigger_log where status = 'success')")
 
 
-async def test_lock_is_given_back_in_the_end(shop: Shop, settings: Settings) -> None:
+async def test_lock_is_given_back_in_the_end(
+    shop: Shop, settings: Settings, asleep: Callable[[], Awaitable[None]]
+) -> None:
     """However often it slept, a listener that ends is rung for no more, while handlers finish."""
     begun, done = asyncio.Event(), asyncio.Event()
 
@@ -238,10 +269,10 @@ async def test_lock_is_given_back_in_the_end(shop: Shop, settings: Settings) -> 
 
     shop.rule("plain")
     async with running(settings, Handler("plain", wait, None, None)) as listener:
-        await until(shop, SLEEPER)
+        await asleep()
         shop.submit("plain")
         await begun.wait()
-        await until(shop, SLEEPER)
+        await asleep()
         listener.stop()
         await until(shop, f"select not ({SLEEPER})")
         assert shop.count("processing") == 1

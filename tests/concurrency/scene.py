@@ -111,13 +111,15 @@ def claim(conn: psycopg.Connection, *types: str, size: int | None = None) -> lis
 
 
 def report(
-    conn: psycopg.Connection, verb: str, claims: Iterable[tuple[int, Any]], *more: Any
+    conn: psycopg.Connection, verb: str, claims: Iterable[tuple[int, Any]], *told: list[str]
 ) -> set[int]:
-    """Call complete_actions, fail_actions or release_actions; return the ids that it answered."""
+    """Call complete_actions, fail_actions or release_actions; return the ids that it answered.
+
+    *told* is what the verb is told beside the claims: arrays of JSON texts.
+    """
     ids, tokens = (list(column) for column in zip(*claims, strict=True))
-    marks = ", ".join(["%s"] * (2 + len(more)))
-    rows = conn.execute(f"select pgwhen.{verb}('w', {marks})".encode(), [ids, tokens, *more])
-    return {row[0] for row in rows}
+    call = f"select pgwhen.{verb}('w', %s, %s{', %s::jsonb[]' * len(told)})"
+    return {row[0] for row in conn.execute(call.encode(), [ids, tokens, *told])}
 
 
 def scalar(conn: psycopg.Connection, query: str, *params: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 
 from tests.concurrency.scene import add_rule, claim, emit, process, report, scalar
@@ -13,11 +12,15 @@ from tests.support import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import psycopg
+
     from tests.support import Database
 
 #: A write for each channel that a listener hears.
 WRITES = {
-    "attribute_changed": "insert into pgwhen.line_user (user_id, attributes) values ('u', '{\"a\": 1}')",
+    "attribute_changed": (
+        "insert into pgwhen.line_user (user_id, attributes) values ('u', '{\"a\": 1}')"
+    ),
     "form_submitted": "insert into pgwhen.form_submission (user_id, form_id) values ('u', 'f')",
     "campaign_click": "insert into pgwhen.campaign_click (user_id, campaign) values ('u', 'c')",
     "friend_track_event_inserted": (
@@ -125,9 +128,7 @@ def test_nobody_falls_asleep_over_an_open_writer(
     assert process(sleeper.conn).events == 1
 
 
-def test_an_open_writer_that_came_later_rings(
-    sleeper: Sleeper, writer: psycopg.Connection
-) -> None:
+def test_an_open_writer_that_came_later_rings(sleeper: Sleeper, writer: psycopg.Connection) -> None:
     """P1. The last look before sleep cannot see it, its commit can be heard."""
     assert sleeper.try_sleep() == "granted"
     emit(writer)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from tests.support import Database
 
 PROCESSED = 60_000
-#: Buffers that a call with nothing to do may touch: settings, the floor, the index's way down. Walking the
-#: dead rows of so many events would touch more than a thousand.
+#: Buffers that a call with nothing to do may touch: settings, the floor, the index's way down.
+#: Walking the dead rows of so many events would touch more than a thousand.
 FEW = 100
 
 

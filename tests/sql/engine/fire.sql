@@ -1,29 +1,9 @@
--- _pgwhen.fire, _pgwhen.fire_alone: a batch from the outbox to actions, and an event by itself.
+-- _pgwhen.fire: a batch of events from the outbox to actions.
 begin;
 \ir ../helpers.psql
-select plan(21);
+select plan(8);
 
 select t.it_is('2030-01-07 12:00+00');
-create function t.counts(rule bigint) returns bigint language sql as $$
-select c.condition_false::bigint from pgwhen.rule_counts as c where c.rule_id = counts.rule;
-$$;
-
--- What was false is counted, and logged where the rule says so.
-select t.a_rule('quiet', 'asked', '{"condition": {"event.data.n": {"$gt": 5}}}') as quiet \gset
-select t.a_rule('loud', 'asked', '{"condition": {"event.data.n": {"$gt": 5}}, "log": "all"}') as loud \gset
-select t.a_rule('other', 'asked', '{"condition": {"event.data.n": {"$gte": 0}}}') as other \gset
-select pgwhen.emit('asked', 'U1', jsonb_build_object('n', n)) from generate_series(1, 7) as n;
-select t.process();
-select is(t.counts(:quiet), 5::bigint, 'counts what was false for a rule');
-select is(t.log_of(:quiet), '{}', 'and does not log it');
-select is(t.counts(:loud), 5::bigint, 'counts it where it is logged too');
-select is(
-    t.log_of(:loud), array_fill('suppressed: condition false'::text, array[5]), 'logs it for "log": "all"'
-);
-select is(t.counts(:other), 0::bigint, 'counts nothing for a rule that was true');
-select pgwhen.emit('asked', 'U2', '{"n": 1}');
-select t.process();
-select is(t.counts(:quiet), 6::bigint, 'goes on counting');
 
 -- Each event of a user sees what the one before it did.
 select t.a_rule(
@@ -53,31 +33,6 @@ select is(
     ),
     'a user''s events are logged in their order'
 );
-
--- A rule that was saved well and errs when it is asked: its compiled row has been tampered with.
-select t.a_rule('broken', 'mixed', '{"condition": {"event.data.n": 1}}') as broken \gset
-select t.a_rule('sound', 'mixed', action_type => 'add_to_audience', action_config => '{"audience": "x"}') as sound \gset
-select t.a_rule('queued', 'mixed') as queued \gset
-update _pgwhen.rule set condition_path = '$.event.type' where trigger_rule_id = :broken;
-select pgwhen.emit('mixed', 'U' || n) from generate_series(1, 3) as n;
-select pgwhen.emit('many', 'U' || n) from generate_series(1, 3) as n;
-select is(t.process(), 6, 'goes on where a rule errs');
-select is(
-    t.log_of(:broken),
-    array_fill('failed: 22038: single boolean result is expected'::text, array[3]),
-    'which fails for each event, and says how'
-);
-select is(
-    (select count(*) from pgwhen.scheduled_action as a where a.trigger_rule_id = :queued), 3::bigint,
-    'the other rules of the event fire'
-);
-select is((pgwhen.tick()).actions, 3, 'their SQL actions too, if later');
-select is(t.log_of(:sound), '{success,success,success}', 'and end well');
-select is(
-    (select count(*) from pgwhen.trigger_log as l where l.trigger_on = 'many'), 46::bigint,
-    'as do other events of the batch'
-);
-select is_empty('table _pgwhen.outbox', 'nothing is left behind');
 
 -- The steps know whom they serve.
 select pgwhen.emit('many', 'U1') as event \gset

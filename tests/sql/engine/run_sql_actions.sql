@@ -1,7 +1,7 @@
--- _pgwhen.run_sql_actions, _pgwhen.run_claimed: SQL functions called for claimed actions.
+-- _pgwhen.run_sql_actions: the SQL functions of claimed actions, and nobody else's.
 begin;
 \ir ../helpers.psql
-select plan(16);
+select plan(9);
 
 select t.it_is('2030-01-07 12:00+00');
 create function t.one(line_oa_id text, user_id text, config jsonb, ctx jsonb) returns jsonb
@@ -21,72 +21,15 @@ language sql as $$
 insert into t.called (user_id) select u from unnest($2) as u;
 select $3;
 $$;
-create function t.many(line_oa_id text[], user_id text[], config jsonb[], ctx jsonb[]) returns jsonb[]
-language sql as $$
-select array(
-    select jsonb_build_object('saw', u.user_id, 'of', cardinality($2), 'config', $3[u.n])
-    from unnest($2) with ordinality as u (user_id, n) order by u.n
-);
-$$;
 select pgwhen.register_sql_action('one', 't.one(text, text, jsonb, jsonb)');
-select pgwhen.register_sql_action('many', 't.many(text[], text[], jsonb[], jsonb[])', batch => true);
 select pgwhen.register_sql_action('noted', 't.noted(text, text, jsonb, jsonb)');
-select pgwhen.register_sql_action('all noted', 't.all_noted(text[], text[], jsonb[], jsonb[])', batch => true);
+select pgwhen.register_sql_action(
+    'all noted', 't.all_noted(text[], text[], jsonb[], jsonb[])', batch => true
+);
 
 create function t.run() returns integer language sql as $$
 select _pgwhen.run_claimed('w-1', _pgwhen.claim_sql_actions('w-1', 100));
 $$;
-
-select is(t.run(), 0, 'does nothing for nobody');
-select t.an_action(action_type => 'one', action_config => '{"n": 1}', retry_count => 2);
-select is(t.run(), 1, 'says how many it has tried');
-select results_eq(
-    'select a.status, a.result from pgwhen.scheduled_action as a',
-    $$ values ('done', '{"saw": ["default", "U1"], "config": {"n": 1}, "attempt": 3}'::jsonb) $$,
-    'hands a function account, user, config and context, and keeps its answer'
-);
-
-delete from pgwhen.scheduled_action;
-select t.an_action(action_type => 'many', action_config => jsonb_build_object('n', n), user_id => 'U' || n)
-from generate_series(1, 3) as n;
-select t.run();
-select results_eq(
-    'select a.user_id, a.result from pgwhen.scheduled_action as a order by a.id',
-    $$
-    values
-        ('U1', '{"saw": "U1", "of": 3, "config": {"n": 1}}'::jsonb),
-        ('U2', '{"saw": "U2", "of": 3, "config": {"n": 2}}'),
-        ('U3', '{"saw": "U3", "of": 3, "config": {"n": 3}}')
-    $$,
-    'hands a batch function all at once, and each action its own answer'
-);
-
--- One of many raises: it alone has failed an attempt.
-delete from pgwhen.scheduled_action;
-select t.an_action(action_type => 'one', action_config => case n when 4 then '{"raise": "no", "code": "XX123"}' else '{}' end::jsonb, user_id => 'U' || n)
-from generate_series(1, 7) as n;
-select is(t.run(), 7, 'tries all where one raises');
-select results_eq(
-    $$ select a.status, a.retry_count, a.error_message, count(*) from pgwhen.scheduled_action as a group by 1, 2, 3 order by 4 $$,
-    $$ values ('pending', 1, 'XX123: no', 1::bigint), ('done', 0, null, 6) $$,
-    'the one has failed an attempt, the others are done'
-);
-
--- A lock that somebody else holds is nobody's fault.
-delete from pgwhen.scheduled_action;
-select t.an_action(action_type => 'one', action_config => jsonb_build_object('raise', 'locked', 'code', c.code), user_id => c.code)
-from unnest(array['55P03', '40P01', '40001']) as c (code);
-select t.run();
-select results_eq(
-    'select distinct a.status, a.retry_count, a.execute_at, a.error_message, a.claim_token from pgwhen.scheduled_action as a',
-    $$
-    values (
-        'pending', 0, '2030-01-07 12:00:01+00'::timestamptz,
-        'put off: the rows it needs are locked by somebody else', null::uuid
-    )
-    $$,
-    'what could not have a lock is put off, and costs no attempt'
-);
 
 -- Built-in and a user's, mixed.
 delete from pgwhen.scheduled_action;
@@ -123,13 +66,22 @@ select set_eq(
 );
 select is((select u.attributes ->> 'tier' from pgwhen.line_user as u), 'silver', 'and does nothing built-in for it');
 select is_empty('table t.called', 'nor calls anybody''s function');
--- Nothing is left of the cause, and nothing of the lock timeout.
-select is(current_setting('lock_timeout'), '0', 'leaves lock_timeout as it was');
-select is(_pgwhen.said('cause'), null, 'leaves no cause behind');
 select is_empty(
     $$ select from pgwhen.trigger_log as l where l.created_date > '2030-01-07 12:05+00' $$,
     'logs nothing that it did not end'
 );
+
+-- What a worker says of an action is not believed: own_claims() has it from the row.
+delete from pgwhen.scheduled_action;
+select t.an_action(action_type => 'one', action_config => '{"n": 1}') as action \gset
+create table t.mine as select c from pgwhen.claim_actions('w-1', action_types => '{one}') as c;
+update t.mine set c.action_config = '{"n": 2}', c.user_id = 'somebody else';
+select results_eq(
+    'select o.user_id, o.action_config from t.mine as m cross join unnest(_pgwhen.own_claims(array[m.c])) as o',
+    $$ values ('U1', '{"n": 1}'::jsonb) $$, 'an action is what its row says'
+);
+update t.mine set c.token = gen_random_uuid();
+select is((select _pgwhen.own_claims(array[m.c]) from t.mine as m), '{}', 'or not the caller''s');
 
 select finish();
 rollback;

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +62,8 @@ def parameters(settings: Settings, role: str, dsn: str) -> dict[str, Any]:
     if not settings.pooler:
         milliseconds = round(settings.statement_timeout * 1000)
         ours["options"] = (
-            f"{given.get('options', '')} -c statement_timeout={milliseconds}"
+            f"{given.get('options', os.environ.get('PGOPTIONS', ''))}"
+            f" -c statement_timeout={milliseconds}"
             r" -c default_transaction_isolation=read\ committed"
         )
     kept = {"prepare_threshold": None} if settings.pooler else {}
@@ -137,7 +139,7 @@ def _trouble(exc: psycopg.Error, *, lost: bool) -> PgwhenError:
     message = exc.diag.message_primary or words(exc)
     if state == "57P02":  # the server fell over something else than this call
         return UnavailableError(message)
-    if lost or state == "57014":
+    if lost or state in {"57014", "57P01"}:
         return CallDiedError(message)
     if state.startswith(("22", "54")):
         return RefusedError(message)

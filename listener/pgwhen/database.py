@@ -13,7 +13,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from .claim import loads, read_claim
 from .connection import CONNECT_TIMEOUT, Connection, call, parameters
-from .errors import CallDiedError, UnavailableError
+from .errors import UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -155,12 +155,12 @@ class Database:
                 return rows
         except PoolTimeout as exc:
             raise UnavailableError(f"no connection to the database: {exc}") from exc
-        except CallDiedError:
+        except UnavailableError:
             self._lost_at = time.monotonic()
             raise
 
     async def _check(self, conn: Connection) -> None:
-        """Make *conn*, about to be handed out, prove that it lives if another has died since."""
+        """Make *conn*, about to be handed out, prove that it lives if a call has failed since."""
         if self._used_at.get(conn, self._lost_at) < self._lost_at:
             await call(conn, "select 1", [], PROOF)
             self._used_at[conn] = time.monotonic()

@@ -87,8 +87,10 @@ class Dispatcher:
     async def drain(self, grace: float) -> bool:
         """End all: what has not started at once, the rest within *grace* seconds or as failed.
 
-        Returns whether all handlers have ended.
+        Returns whether all handlers have ended. Only the first call waits.
         """
+        if self._stopped:
+            return not self._tasks
         self._stopped = True
         for attempt in list(self._tasks):
             if not attempt.started:
@@ -108,9 +110,14 @@ class Dispatcher:
             await self._finish(attempt, deadline)
             return
         patience = loop.call_later(attempt.seconds * PATIENCE, self._give_back, attempt)
-        async with self._threads:
+        try:
+            await self._threads.acquire()
+        finally:
             patience.cancel()
+        try:
             await self._finish(attempt, deadline)
+        finally:
+            self._threads.release()
 
     async def _finish(self, attempt: Attempt, deadline: float) -> None:
         error = ActionError("the handler ran past its deadline", type="Timeout")

@@ -65,7 +65,7 @@ class ActionError(Exception):
         super().__init__(message)
         if isinstance(next_retry_delay, timedelta):
             next_retry_delay = next_retry_delay.total_seconds()
-        self.type = type or self.__class__.__name__
+        self.type = str(type or self.__class__.__name__)
         self.non_retryable = non_retryable
         self.next_retry_delay = next_retry_delay
         self.details = details

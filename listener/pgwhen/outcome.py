@@ -60,8 +60,8 @@ def json_text(value: Any) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
         size = len(text.encode())
-    except (TypeError, ValueError, RecursionError) as exc:
-        reason = f"{type(exc).__name__}: {exc}"
+    except Exception as exc:  # noqa: BLE001 -- the value's own code may raise anything
+        reason = _plain(f"{type(exc).__name__}: {_said(exc)}")
     else:
         if size > RESULT_LIMIT:
             reason = f"it has {size} bytes, more than {RESULT_LIMIT}"
@@ -79,7 +79,7 @@ def json_text(value: Any) -> str:
 def error_text(exc: BaseException) -> str:
     """Return *exc* as the JSON text that the database keeps of a failed attempt."""
     error: Mapping[str, Any] = {
-        "message": _plain(str(exc) or repr(exc)),
+        "message": _plain(_said(exc)),
         "type": type(exc).__name__,
         "nonRetryable": False,
         "nextRetryDelay": None,
@@ -89,7 +89,7 @@ def error_text(exc: BaseException) -> str:
         error = {
             **error,
             "type": _plain(exc.type),
-            "nonRetryable": exc.non_retryable,
+            "nonRetryable": bool(exc.non_retryable),
             "nextRetryDelay": exc.next_retry_delay,
             "details": exc.details,
         }
@@ -106,6 +106,13 @@ def place(exc: BaseException) -> str | None:
         return None
     last = frames[-1]
     return f"{Path(last.filename).name}:{last.lineno} in {last.name}"
+
+
+def _said(exc: BaseException) -> str:
+    try:
+        return str(exc) or repr(exc)
+    except Exception:  # noqa: BLE001 -- its own code again
+        return f"{type(exc).__name__} that cannot say why"
 
 
 def _plain(text: str) -> str:

@@ -233,6 +233,29 @@ def test_error_text_says_where() -> None:
     assert error["details"]["at"].startswith("test_units.py:")
 
 
+def test_error_that_raises_when_asked_can_be_kept() -> None:
+    """Its words are made up, its type is kept."""
+
+    class Mute(Exception):  # noqa: N818
+        def __str__(self) -> str:
+            raise ZeroDivisionError
+
+    error = json.loads(error_text(Mute()))
+
+    assert (error["message"], error["type"]) == ("Mute that cannot say why", "Mute")
+
+
+def test_value_that_raises_when_written_is_refused() -> None:
+    """As any other that JSON cannot hold."""
+
+    class Trap(dict[str, int]):
+        def items(self) -> Any:
+            raise ZeroDivisionError("trap")
+
+    with pytest.raises(ActionError, match="cannot be kept as JSON: ZeroDivisionError: trap"):
+        json_text(Trap(x=1))
+
+
 def test_endless_message_is_cut() -> None:
     """At 4,096 characters."""
     assert json.loads(error_text(ValueError("x" * 10_000)))["message"] == "x" * 4096 + "…"

@@ -34,17 +34,64 @@ Raises PW202 outside READ COMMITTED.
   select * from pgwhen.tick();
 $doc$;
 
+-- Due SQL actions, as a batch of first tries, or a single one that has failed an attempt: a batch
+-- that was lost with its backend has cost each of its actions an attempt, but only one of them did
+-- it. Claimed alone, that one fails alone.
 create or replace function _pgwhen.claim_sql_actions(worker text, batch_size integer)
 returns pgwhen.claimed_action[]
-language sql
+language plpgsql
 volatile
+set search_path = pg_catalog, pg_temp
 as $$
-select array(
-    select c
-    from pgwhen.claim_actions(
-        claim_sql_actions.worker, claim_sql_actions.batch_size,
-        array(select t.name from _pgwhen.sql_types() as t)
-    ) as c
+declare
+    v_types constant text[] := array(select t.name from _pgwhen.sql_types() as t);
+    v_claimed constant pgwhen.claimed_action[] := array(
+        select c
+        from pgwhen.claim_actions(
+            claim_sql_actions.worker,
+            case when _pgwhen.first_has_failed(v_types) then 1
+                else claim_sql_actions.batch_size end,
+            v_types
+        ) as c
+    );
+    v_failed pgwhen.claimed_action[];
+begin
+    v_failed := array(select c from unnest(v_claimed) as c where c.attempt > 1);
+    if cardinality(v_claimed) = 1 or v_failed = '{}' then
+        return v_claimed;
+    end if;
+
+    perform pgwhen.release_actions(
+        claim_sql_actions.worker,
+        array(select f.id from unnest(v_failed) as f),
+        array(select f.token from unnest(v_failed) as f)
+    );
+    return array(select c from unnest(v_claimed) as c where c.attempt = 1);
+end;
+$$;
+
+create or replace function _pgwhen.first_has_failed(action_types text[])
+returns boolean
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+select coalesce(
+    (
+        select d.retry_count > 0
+        from unnest(first_has_failed.action_types) as t (name)
+        cross join lateral (
+            select a.execute_at, a.id, a.retry_count
+            from pgwhen.scheduled_action as a
+            where a.status = 'pending' and a.action_type = t.name
+            order by a.execute_at, a.id
+            limit 1
+        ) as d
+        order by d.execute_at, d.id
+        limit 1
+    ),
+    false
 );
 $$;
 

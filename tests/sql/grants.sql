@@ -16,7 +16,8 @@ exception
 end;
 $$;
 create function t.said(role name, verb text, statement text) returns text language sql as $$
-select format('%s %s: %s', role, verb, regexp_replace(trim(e'\n ' from statement), '\s+', ' ', 'g'));
+select format('%s %s: %s', role, verb, regexp_replace(trim(e'\n ' from statement), '\s+', ' ',
+    'g'));
 $$;
 create function t.can(role name, statements text[]) returns setof text language sql as $$
 select is(t.tried(can.role, s.statement), 'ok', t.said(can.role, 'can', s.statement))
@@ -60,12 +61,14 @@ select t.can('pgwhen_viewer', array[
 select t.can('pgwhen_editor', array[
     $$
     insert into pgwhen.trigger_rule (name, source_type, source_config, action_type, action_config)
-    values ('e', 'attribute_changed', '{"attribute": "tier"}', 'add_to_audience', '{"audience": "x"}')
+    values ('e', 'attribute_changed', '{"attribute": "tier"}', 'add_to_audience',
+        '{"audience": "x"}')
     $$,
     $$ update pgwhen.trigger_rule set enabled = false where name = 'e' $$,
     $$ update pgwhen.trigger_rule set deleted_date = now() where name = 'e' $$,
     $$ insert into pgwhen.audience (name) values ('gold members') $$,
-    $$ insert into pgwhen.audience_member (audience_id, user_id) select id, 'U1' from pgwhen.audience $$,
+    $$ insert into pgwhen.audience_member (audience_id, user_id) select id, 'U1'
+        from pgwhen.audience $$,
     $$ update pgwhen.audience set description = 'the best' $$,
     $$ delete from pgwhen.audience_member $$,
     $$ delete from pgwhen.audience $$,
@@ -157,7 +160,8 @@ select t.cannot('pgwhen_editor', array[
     $$ select secrets from pgwhen.account $$,
     $$ delete from pgwhen.trigger_rule $$,
     $$ truncate pgwhen.trigger_rule $$,
-    $$ insert into pgwhen.scheduled_action (user_id, action_type, key) values ('U1', 'x', gen_random_uuid()) $$,
+    $$ insert into pgwhen.scheduled_action (user_id, action_type, key) values ('U1', 'x',
+        gen_random_uuid()) $$,
     $$ update pgwhen.trigger_log set status = 'success' $$,
     $$ insert into pgwhen.setting (name, value) values ('batchSize', '1') $$,
     $$ select pgwhen.register_sql_action('x', 'pg_catalog.now()') $$,
@@ -191,7 +195,8 @@ from pg_class as c
 cross join lateral aclexplode(c.relacl) as p
 where c.relnamespace in ('pgwhen'::regnamespace, '_pgwhen'::regnamespace);
 create view t.call as
-select distinct p.grantee::regrole::text as role, f.pronamespace::regnamespace::text as schema, f.proname
+select distinct p.grantee::regrole::text as role, f.pronamespace::regnamespace::text as schema,
+    f.proname
 from pg_proc as f
 cross join lateral aclexplode(f.proacl) as p
 where
@@ -245,7 +250,8 @@ select bag_eq(
     'pgwhen_editor writes these tables'
 );
 select is_empty(
-    $$ select * from t.table_privilege where role = 'pgwhen_viewer' and privilege_type <> 'SELECT' $$,
+    $$ select * from t.table_privilege where role = 'pgwhen_viewer'
+        and privilege_type <> 'SELECT' $$,
     'pgwhen_viewer writes nothing'
 );
 select set_eq(
@@ -270,7 +276,8 @@ select set_eq(
     $$ select proname::text from t.call where role = 'pgwhen_worker' and schema = 'pgwhen' $$,
     array[
         'announce_worker', 'claim_actions', 'complete_actions', 'fail_actions', 'maintain',
-        'process_events', 'recover_stale_actions', 'register_action', 'release_actions', 'run_ticks',
+        'process_events', 'recover_stale_actions', 'register_action', 'release_actions',
+            'run_ticks',
         'status', 'tick', 'try_sleep', 'version', 'wake_up'
     ],
     'pgwhen_worker calls these functions'
@@ -297,7 +304,8 @@ select t.tried('pgwhen_worker', format(
     'select pgwhen.complete_actions(''w'', array[%s], array[gen_random_uuid()])', :action
 ));
 select t.tried('pgwhen_worker', format(
-    'select pgwhen.fail_actions(''w'', array[%s], array[gen_random_uuid()], array[''{"nonRetryable": true}''::jsonb])',
+    'select pgwhen.fail_actions(''w'', array[%s], array[gen_random_uuid()],
+    array[''{"nonRetryable": true}''::jsonb])',
     :action
 ));
 select t.tried('pgwhen_worker', format(
@@ -309,7 +317,8 @@ select is(
 );
 select is(
     t.tried('pgwhen_worker', format(
-        'select _pgwhen.run_builtin_actions(''w'', ''set_attribute'', array[%L::pgwhen.claimed_action])',
+        'select _pgwhen.run_builtin_actions(
+        ''w'', ''set_attribute'', array[%L::pgwhen.claimed_action])',
         t.forged(:sql_action, 'set_attribute', '{"attribute": "tier", "value": "forged"}')
     )),
     'ok', 'a worker may ask for a built-in action with a token of its own making'
@@ -321,7 +330,8 @@ select is(
 select id, claim.token
 from pgwhen.claim_actions('w', action_types => '{set_attribute}') as claim \gset claimed_
 select t.tried('pgwhen_worker', format(
-    'select _pgwhen.run_builtin_actions(''w'', ''set_attribute'', array[%L::pgwhen.claimed_action])',
+    'select _pgwhen.run_builtin_actions(
+        ''w'', ''set_attribute'', array[%L::pgwhen.claimed_action])',
     row(
         :claimed_id, :'claimed_token', 1, null, 'set_attribute',
         '{"attribute": "tier", "value": "forged"}'::jsonb, 'default', 'default', 'U1', null, null,
@@ -372,7 +382,8 @@ select t.a_rule(
     jsonb_build_object('audience', n.name)
 )
 from unnest(array[
-    '''; drop table pgwhen.trigger_rule; --', '"; drop table pgwhen.line_user; --', '$$; select 1; $$',
+    '''; drop table pgwhen.trigger_rule; --', '"; drop table pgwhen.line_user; --',
+        '$$; select 1; $$',
     '%s%I%L', '{"a": 1}', '\', 'ชื่อ'
 ]) as n (name);
 select pgwhen.emit(r.source_type, 'U1', key => r.source_type)
@@ -423,12 +434,15 @@ $$;
 
 create function t.who_are_we(line_oa_id text[], user_id text[], config jsonb[], ctx jsonb[])
 returns jsonb[] language sql as $$ select $3 $$;
-select pgwhen.register_sql_action('us', 't.who_are_we(text[], text[], jsonb[], jsonb[])', batch => true);
+select pgwhen.register_sql_action('us', 't.who_are_we(text[], text[], jsonb[], jsonb[])',
+    batch => true);
 select t.a_rule('us', 'asked', action_type => 'us', action_config => '{}');
-select t.a_rule('later', 'asked', action_type => 'who_am_i', action_config => '{"delay": {"seconds": 0}}');
+select t.a_rule('later', 'asked', action_type => 'who_am_i',
+    action_config => '{"delay": {"seconds": 0}}');
 update pgwhen.scheduled_action set execute_at = _pgwhen.clock() where status = 'pending';
 select pgwhen.emit('asked', 'U3');
-select is(t.with_path('select pgwhen.process_events(''w-1'')'), 'ok', 'process_events meets no strangers');
+select is(t.with_path('select pgwhen.process_events(''w-1'')'), 'ok',
+    'process_events meets no strangers');
 select is(t.with_path('select pgwhen.tick()'), 'ok', 'tick meets no strangers');
 select bag_eq(
     $$
@@ -436,7 +450,8 @@ select bag_eq(
     from pgwhen.scheduled_action as a
     where a.action_type in ('us', 'who_am_i')
     $$,
-    $$ values ('who_am_i', 'done'), ('who_am_i', 'done'), ('who_am_i', 'done'), ('who_am_i', 'done'), ('us', 'done') $$,
+    $$ values ('who_am_i', 'done'), ('who_am_i', 'done'), ('who_am_i', 'done'), ('who_am_i',
+        'done'), ('us', 'done') $$,
     'and they did what was to be done'
 );
 

@@ -10,10 +10,13 @@ select t.a_rule(
     line_oa_id => 'shop'
 ) as first \gset
 select t.a_rule('second', 'became gold', '{"key": "shop"}', line_oa_id => 'shop') as second \gset
-select pgwhen.emit('ordered', 'U1', line_oa_id => 'shop', at => '2029-12-24 18:00+00') as cause \gset
+select
+    pgwhen.emit('ordered', 'U1', line_oa_id => 'shop', at => '2029-12-24 18:00+00') as cause
+\gset
 select is(t.process(), 2, 'is processed as any other event');
 select results_eq(
-    $$ select e.line_oa_id, e.user_id, e.key, e.data from pgwhen.event as e where e.type = 'became gold' $$,
+    $$ select e.line_oa_id, e.user_id, e.key, e.data from pgwhen.event as e
+        where e.type = 'became gold' $$,
     $$ values ('shop', 'U1', 'shop', '{"points": 5}'::jsonb) $$,
     'emits for the same user in the same account'
 );

@@ -41,7 +41,9 @@ delete from _pgwhen.outbox;
 select t.set_attribute(
     '{U1,U1,U1}',
     array[
-        '{"attribute": "a", "value": 1}', '{"attribute": "b", "value": 2}', '{"attribute": "a", "value": 3}'
+        '{"attribute": "a", "value": 1}',
+        '{"attribute": "b", "value": 2}',
+        '{"attribute": "a", "value": 3}'
     ]::jsonb[]
 );
 select is(t.tier() - 'tier', '{"points": 5, "a": 3, "b": 2}', 'merges a batch, the later one wins');
@@ -52,7 +54,8 @@ select results_eq(
 
 select is(
     t.set_attribute(
-        '{nobody,U1}', array['{"attribute": "a", "value": 1}', '{"attribute": "a", "value": 4}']::jsonb[]
+        '{nobody,U1}',
+        array['{"attribute": "a", "value": 1}', '{"attribute": "a", "value": 4}']::jsonb[]
     ),
     array['{"error": "there is no such user in pgwhen.line_user"}', '{}']::jsonb[],
     'says of each whether there is such a user'

@@ -27,7 +27,8 @@ select lives_ok(
 );
 
 -- Rows of the outbox keep their bucket, so the function may never give another one.
-select is(_pgwhen.bucket('default', 'U1'), _pgwhen.bucket('default', 'U1'), 'a user has one bucket');
+select is(_pgwhen.bucket('default', 'U1'), _pgwhen.bucket('default', 'U1'),
+    'a user has one bucket');
 select is(
     (
         select array_agg(distinct b.bucket order by b.bucket)

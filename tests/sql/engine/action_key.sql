@@ -11,11 +11,15 @@ select is(
 );
 select matches(
     _pgwhen.action_key(gen_random_uuid(), 'default', 'U1', 7)::text,
-    '^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$', 'which is a UUID of version 8'
+    '^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$',
+    'which is a UUID of version 8'
 );
 select is(
     (
-        select count(distinct _pgwhen.action_key(k.origin::uuid, k.line_oa_id, k.user_id, k.rule, k.step))
+        select
+            count(
+                distinct _pgwhen.action_key(k.origin::uuid, k.line_oa_id, k.user_id, k.rule, k.step)
+            )
         from (values
             ('00000000-0000-4000-8000-000000000001', 'default', 'U1', 7, ''),
             ('00000000-0000-4000-8000-000000000002', 'default', 'U1', 7, ''),
@@ -32,14 +36,18 @@ select is(
 select is(
     _pgwhen.action_key('00000000-0000-4000-8000-000000000001', 'default', 'U1', 7),
     (
-        select (substr(h.x, 1, 12) || '8' || substr(h.x, 14, 3) || h.variant || substr(h.x, 18, 15))::uuid
+        select
+            (
+                substr(h.x, 1, 12) || '8' || substr(h.x, 14, 3) || h.variant || substr(h.x, 18, 15)
+            )::uuid
         from (
             select
                 s.x,
                 to_hex(8 + (('x' || substr(s.x, 17, 1))::bit(4)::integer & 3)) as variant
             from (
                 select encode(
-                    sha256('["00000000-0000-4000-8000-000000000001", "default", "U1", 7, ""]'), 'hex'
+                    sha256('["00000000-0000-4000-8000-000000000001", "default", "U1", 7, ""]'),
+                    'hex'
                 ) as x
             ) as s
         ) as h

@@ -12,7 +12,12 @@ from pgwhen.event as e;
 select t.a_user('U1', '{"tier": "gold"}');
 select pgwhen.emit('ordered', 'U1', '{"x": 1}', key => 'k', at => '2030-01-01 00:00+00');
 create table t.before as table t.event;
-select is((select count(*) from pgwhen.event as e where e.processed_at is null), 2::bigint, 'an event waits');
+select
+    is(
+        (select count(*) from pgwhen.event as e where e.processed_at is null),
+        2::bigint,
+        'an event waits'
+    );
 select t.it_is('2030-01-07 13:00+00');
 select t.process();
 select results_eq(
@@ -28,10 +33,13 @@ select pgwhen.emit('ordered', 'U3');
 select _pgwhen.park_event(:parked, 'because');
 select t.process();
 select is_empty(
-    $$ select from pgwhen.event as e where e.user_id = 'U3' $$, 'nothing is kept with a retention of nought'
+    $$ select from pgwhen.event as e where e.user_id = 'U3' $$,
+    'nothing is kept with a retention of nought'
 );
 select is(
-    (select e.parked from pgwhen.event as e where e.user_id = 'U2'), 'because', 'but for what was parked'
+    (select e.parked from pgwhen.event as e where e.user_id = 'U2'),
+    'because',
+    'but for what was parked'
 );
 
 select finish();

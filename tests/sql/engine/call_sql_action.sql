@@ -10,10 +10,13 @@ begin
     if config ? 'raise' then
         raise exception '%', config ->> 'raise' using errcode = config ->> 'code';
     end if;
-    return jsonb_build_object('saw', array[line_oa_id, user_id], 'config', config, 'attempt', ctx -> 'attempt');
+    return jsonb_build_object('saw', array[line_oa_id, user_id], 'config', config, 'attempt',
+        ctx -> 'attempt');
 end;
 $$;
-create function t.many(line_oa_id text[], user_id text[], config jsonb[], ctx jsonb[]) returns jsonb[]
+create function t.many(
+    line_oa_id text[], user_id text[], config jsonb[], ctx jsonb[]
+) returns jsonb[]
 language sql as $$
 select array(
     select jsonb_build_object('saw', u.user_id, 'of', cardinality($2), 'config', $3[u.n])
@@ -38,7 +41,10 @@ select results_eq(
 );
 
 delete from pgwhen.scheduled_action;
-select t.an_action(action_type => 'many', action_config => jsonb_build_object('n', n), user_id => 'U' || n)
+select
+    t.an_action(
+        action_type => 'many', action_config => jsonb_build_object('n', n), user_id => 'U' || n
+    )
 from generate_series(1, 3) as n;
 select t.run();
 select results_eq(
@@ -53,28 +59,48 @@ select results_eq(
 );
 
 -- A batch function answers for each, or for none.
-create function t.answers(line_oa_id text[], user_id text[], config jsonb[], ctx jsonb[]) returns jsonb[]
+create function t.answers(
+    line_oa_id text[], user_id text[], config jsonb[], ctx jsonb[]
+) returns jsonb[]
 language sql as $$ select (config[1] ->> 'answers')::jsonb[] $$;
-select pgwhen.register_sql_action('answers', 't.answers(text[], text[], jsonb[], jsonb[])', batch => true);
+select
+    pgwhen.register_sql_action(
+        'answers', 't.answers(text[], text[], jsonb[], jsonb[])', batch => true
+    );
 create function t.outcome_of(answers text) returns text language plpgsql as $$
 begin
     delete from pgwhen.scheduled_action;
     perform t.an_action(
-        action_type => 'answers', action_config => jsonb_build_object('answers', answers), user_id => 'U' || n
+        action_type => 'answers', action_config => jsonb_build_object('answers', answers),
+            user_id => 'U' || n
     ) from generate_series(1, 2) as n;
     perform t.run();
-    return (select string_agg(distinct a.status || coalesce(': ' || a.error_message, ''), ', ') from pgwhen.scheduled_action as a);
+    return (select string_agg(distinct a.status || coalesce(': ' || a.error_message, ''), ', ')
+        from pgwhen.scheduled_action as a);
 end;
 $$;
 select is(t.outcome_of('{"1","2"}'), 'done', 'takes as many answers as there are actions');
-select is(t.outcome_of('{"1"}'), 'done', 'one answer for one action is right when they are tried alone');
+select
+    is(
+        t.outcome_of('{"1"}'),
+        'done',
+        'one answer for one action is right when they are tried alone'
+    );
 select is(
-    t.outcome_of('{"1","2","3"}'), 'pending: PW205: t.answers returned 3 results for 1 actions', 'refuses too many'
+    t.outcome_of('{"1","2","3"}'),
+    'pending: PW205: t.answers returned 3 results for 1 actions',
+    'refuses too many'
 );
-select is(t.outcome_of(null), 'pending: PW205: t.answers returned 0 results for 1 actions', 'and none');
+select
+    is(
+        t.outcome_of(null), 'pending: PW205: t.answers returned 0 results for 1 actions', 'and none'
+    );
 select is(
-    t.hint_of($$ select _pgwhen.call_batch('t', 'answers', array[null]::pgwhen.claimed_action[]) $$),
-    'A batch function returns one jsonb for each action, in their order.', 'the hint says what to return'
+    t.hint_of(
+        $$ select _pgwhen.call_batch('t', 'answers', array[null]::pgwhen.claimed_action[]) $$
+    ),
+    'A batch function returns one jsonb for each action, in their order.',
+    'the hint says what to return'
 );
 
 -- What the function changes is caused by its action, and nothing after it is.
@@ -82,7 +108,8 @@ create function t.tells(line_oa_id text, user_id text, config jsonb, ctx jsonb) 
 language sql as $$ select to_jsonb(pgwhen.emit('told', $2)) $$;
 select pgwhen.register_sql_action('tells', 't.tells(text, text, jsonb, jsonb)');
 delete from pgwhen.scheduled_action;
-select t.an_action(action_type => 'tells', action_config => '{}', user_id => 'U' || n) from generate_series(1, 2) as n;
+select t.an_action(action_type => 'tells', action_config => '{}', user_id => 'U' || n)
+from generate_series(1, 2) as n;
 update pgwhen.scheduled_action set chain = array[7, substr(user_id, 2)::bigint];
 select t.run();
 select bag_eq(

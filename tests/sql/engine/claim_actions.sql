@@ -8,7 +8,9 @@ select t.an_action('2030-01-07 11:59+00') as overdue \gset
 select t.an_action('2030-01-07 11:58+00') as oldest \gset
 select t.an_action('2030-01-07 12:00+00') as due_now \gset
 select t.an_action('2030-01-07 12:00:00.000001+00') as future \gset
-select t.an_action('2030-01-01 00:00+00', 'add_to_audience', '{"audience": "x"}') as sql_action \gset
+select
+    t.an_action('2030-01-01 00:00+00', 'add_to_audience', '{"audience": "x"}') as sql_action
+\gset
 select t.a_rule('r', action_type => 'nobody serves this', action_config => '{}');
 select t.an_action('2030-01-01 00:00+00', 'nobody serves this', '{}') as unserved \gset
 
@@ -39,7 +41,8 @@ insert into pgwhen.setting (name, value) values ('staleProcessingMinute', '0.5')
 select results_eq(
     $$
     select c.id, c.token is not null, c.attempt, c.deadline, c.action_type, c.action_config,
-        c.line_oa_id, c.organization_id, c.user_id, c.rule, c.event, c.idempotency_key = a.key, c.execute_at
+        c.line_oa_id, c.organization_id, c.user_id, c.rule, c.event, c.idempotency_key = a.key,
+            c.execute_at
     from pgwhen.claim_actions('w-2', 1, '{log_message}') as c
     inner join pgwhen.scheduled_action as a on c.id = a.id
     $$,
@@ -61,11 +64,15 @@ select is(
     'takes by default all types that no SQL function serves'
 );
 select is(
-    (select array_agg(c.id) from pgwhen.claim_actions('w-1', action_types => '{add_to_audience}') as c),
+    (
+        select array_agg(c.id)
+        from pgwhen.claim_actions('w-1', action_types => '{add_to_audience}') as c
+    ),
     array[:sql_action]::bigint[], 'takes SQL actions where they are asked for'
 );
 select is_empty(
-    $$ select * from pgwhen.claim_actions('w-1', action_types => '{}') $$, 'takes nothing of no types'
+    $$ select * from pgwhen.claim_actions('w-1', action_types => '{}') $$,
+    'takes nothing of no types'
 );
 
 select throws_ok(c.call, 'PW301', c.message, c.call || ' is refused')
@@ -84,7 +91,11 @@ select is(
 delete from pgwhen.scheduled_action;
 analyze pgwhen.scheduled_action;
 insert into pgwhen.scheduled_action (user_id, action_type, execute_at, key)
-select 'U' || n, 't' || n % 3, timestamptz '2030-01-07 11:00+00' + n * interval '1 second', gen_random_uuid()
+select
+    'U' || n,
+    't' || n % 3,
+    timestamptz '2030-01-07 11:00+00' + n * interval '1 second',
+    gen_random_uuid()
 from generate_series(1, 300) as n;
 create function t.claimed(batch_size integer, action_types text[]) returns bigint language sql as $$
 select count(*) from pgwhen.claim_actions('w-1', batch_size, action_types);
@@ -116,7 +127,11 @@ select is(t.claimed(null, '{t9}'), 3::bigint, 'takes batchSize by default');
 -- The oldest across types, though each type is walked by itself.
 delete from pgwhen.scheduled_action;
 insert into pgwhen.scheduled_action (user_id, action_type, execute_at, key)
-select 'U' || n, 't' || n % 3, timestamptz '2030-01-07 11:00+00' + n * interval '1 second', gen_random_uuid()
+select
+    'U' || n,
+    't' || n % 3,
+    timestamptz '2030-01-07 11:00+00' + n * interval '1 second',
+    gen_random_uuid()
 from generate_series(1, 30) as n;
 select results_eq(
     $$ select c.user_id from pgwhen.claim_actions('w-1', 5, '{t2,t1,t0}') as c $$,

@@ -10,10 +10,14 @@ language sql as $$ select jsonb_build_object('config', config, 'ctx', ctx) $$;
 select pgwhen.register_sql_action('mine', 't.fn(text, text, jsonb, jsonb)');
 
 -- Now: no row but that of the log.
-select t.a_rule('now', 'now', action_type => 'add_to_audience', action_config => '{"audience": "a"}') as now \gset
+select
+    t.a_rule('now', 'now', action_type => 'add_to_audience', action_config => '{"audience": "a"}')
+        as now
+\gset
 select pgwhen.emit('now', 'U1', '{"x": 1}', key => 'k', at => '2030-01-06 12:00+00') as event \gset
 select t.process();
-select is_empty('table pgwhen.scheduled_action', 'writes no action where a built-in one is done now');
+select
+    is_empty('table pgwhen.scheduled_action', 'writes no action where a built-in one is done now');
 select results_eq(
     $$
     select l.created_date, l.trigger_rule_id, l.audience_id is not null, l.line_oa_id, l.user_id,
@@ -24,8 +28,10 @@ select results_eq(
     format(
         $$
         values (
-            '2030-01-07 12:00+00'::timestamptz, %s::bigint, true, 'default', 'U1', 'now:k', %s::bigint,
-            '2030-01-06 12:00+00'::timestamptz, null::bigint, 'add_to_audience', '{"audience": "a"}'::jsonb,
+            '2030-01-07 12:00+00'::timestamptz, %s::bigint, true, 'default', 'U1', 'now:k',
+                %s::bigint,
+            '2030-01-06 12:00+00'::timestamptz, null::bigint, 'add_to_audience',
+                '{"audience": "a"}'::jsonb,
             'success', null::text
         )
         $$, :now, :event
@@ -40,13 +46,16 @@ select pgwhen.emit('mine', 'U1') as event \gset
 select t.process();
 select results_eq(
     $$
-    select a.status, a.result -> 'config', a.result -> 'ctx' ->> 'actionId', a.result -> 'ctx' -> 'attempt',
-        a.result -> 'ctx' -> 'rule', a.result -> 'ctx' -> 'event' -> 'id', a.result -> 'ctx' ->> 'idempotencyKey'
+    select a.status, a.result -> 'config', a.result -> 'ctx' ->> 'actionId',
+        a.result -> 'ctx' -> 'attempt',
+        a.result -> 'ctx' -> 'rule', a.result -> 'ctx' -> 'event' -> 'id',
+            a.result -> 'ctx' ->> 'idempotencyKey'
     from pgwhen.scheduled_action as a
     $$,
     format(
         $$
-        select 'done', '{"n": 1}'::jsonb, a.id::text, '1'::jsonb, to_jsonb(%s), to_jsonb(%s), a.key::text
+        select 'done', '{"n": 1}'::jsonb, a.id::text, '1'::jsonb, to_jsonb(%s), to_jsonb(%s),
+            a.key::text
         from pgwhen.scheduled_action as a
         $$, :mine, :event
     ),
@@ -71,7 +80,8 @@ inner join pgwhen.trigger_rule as r on a.trigger_rule_id = r.id
 order by r.name;
 select pgwhen.emit('all', 'U1');
 select is(
-    (select jsonb_array_length(p.actions) from pgwhen.process_events('w-1', '{log_message}') as p), 1,
+    (select jsonb_array_length(p.actions) from pgwhen.process_events('w-1', '{log_message}') as p),
+    1,
     'hands out what the caller serves, and nothing else'
 );
 select results_eq(
@@ -88,7 +98,8 @@ delete from pgwhen.scheduled_action;
 select pgwhen.emit('all', 'U1') as event \gset
 select _pgwhen.fire_alone('w-1', :event);
 select results_eq(
-    'table t.made', $$ values ('a', 'pending'), ('b', 'pending'), ('c', 'pending'), ('d', 'pending') $$,
+    'table t.made',
+    $$ values ('a', 'pending'), ('b', 'pending'), ('c', 'pending'), ('d', 'pending') $$,
     'writes all as pending where they are to be queued'
 );
 

@@ -7,7 +7,10 @@ select t.it_is('2030-01-07 12:00+00');
 select t.a_user('U1');
 select t.process();
 select t.a_rule(
-    'r', action_type => 'set_attribute', action_config => '{"attribute": "n", "value": 1}', frequency => 'once'
+    'r',
+    action_type => 'set_attribute',
+    action_config => '{"attribute": "n", "value": 1}',
+    frequency => 'once'
 ) as rule \gset
 select pgwhen.emit('ordered', 'U1', at => '2030-01-06 12:00+00');
 select pgwhen.emit('ordered', 'nobody');
@@ -18,7 +21,10 @@ from (select array_agg(o) as events from _pgwhen.outbox as o) as e
 cross join lateral _pgwhen.judge(e.events) as j;
 
 select is(
-    (select _pgwhen.cause_of(f.firings) -> 'users' -> _pgwhen.who('default', 'U1') from t.firing as f),
+    (
+        select _pgwhen.cause_of(f.firings) -> 'users' -> _pgwhen.who('default', 'U1')
+        from t.firing as f
+    ),
     jsonb_build_object('chain', array[7, :rule], 'at', timestamptz '2030-01-06 12:00+00'),
     'cause_of says who caused what a user''s action does, and when'
 );

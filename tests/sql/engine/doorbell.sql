@@ -1,5 +1,5 @@
--- pgwhen.try_sleep, pgwhen.wake_up: the doorbell, the listener's side. What it is between two sessions
--- is tested in tests/concurrency.
+-- pgwhen.try_sleep, pgwhen.wake_up: the doorbell, the listener's side. What it is between two
+-- sessions is tested in tests/concurrency and tests/listener.
 begin;
 \ir ../helpers.psql
 select plan(7);

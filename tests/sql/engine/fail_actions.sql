@@ -11,21 +11,29 @@ create function t.fail(error jsonb) returns bigint[] language plpgsql as $$
 declare
     v_claim pgwhen.claimed_action;
 begin
-    perform t.it_is((select min(a.execute_at) from pgwhen.scheduled_action as a where a.status = 'pending'));
+    perform t.it_is((select min(a.execute_at) from pgwhen.scheduled_action as a
+        where a.status = 'pending'));
     select * into v_claim from pgwhen.claim_actions('w-1');
     return array(
-        select pgwhen.fail_actions('w-1', array[v_claim.id], array[v_claim.token], array[fail.error])
+        select pgwhen.fail_actions('w-1', array[v_claim.id], array[v_claim.token],
+            array[fail.error])
     );
 end;
 $$;
 create function t.state() returns text language sql as $$
 select concat_ws(
-    ' | ', a.status, a.retry_count, to_char(a.execute_at at time zone 'UTC', 'HH24:MI:SS'), a.error_message
+    ' | ', a.status, a.retry_count, to_char(a.execute_at at time zone 'UTC', 'HH24:MI:SS'),
+        a.error_message
 )
 from pgwhen.scheduled_action as a order by a.id desc limit 1;
 $$;
 
-select is(t.fail('{"type": "Busy", "message": "try later"}'), array[:action]::bigint[], 'returns the id');
+select
+    is(
+        t.fail('{"type": "Busy", "message": "try later"}'),
+        array[:action]::bigint[],
+        'returns the id'
+    );
 select is(t.state(), 'pending | 1 | 12:00:10 | Busy: try later', 'tries again after retrySeconds');
 select is_empty('table pgwhen.trigger_log', 'which is no end, and so not logged');
 select t.fail('{"message": "slow down", "nextRetryDelay": 90}');
@@ -34,7 +42,9 @@ select t.fail('{}');
 select is(t.state(), 'pending | 3 | 12:01:50 | failed without a message', 'needs no message');
 select t.fail('{"message": "the last one"}');
 select is(
-    t.state(), 'failed | 4 | 12:01:50 | the last one', 'ends as failed after one try and three retries'
+    t.state(),
+    'failed | 4 | 12:01:50 | the last one',
+    'ends as failed after one try and three retries'
 );
 select results_eq(
     'select l.action_id, l.status, l.error_message from pgwhen.trigger_log as l',
@@ -44,7 +54,9 @@ select results_eq(
 select t.an_action();
 select t.fail('{"type": "BankRejected", "message": "no such account", "nonRetryable": true}');
 select alike(
-    t.state(), 'failed | 1 | % | BankRejected: no such account', 'ends at once what cannot be retried'
+    t.state(),
+    'failed | 1 | % | BankRejected: no such account',
+    'ends at once what cannot be retried'
 );
 insert into pgwhen.setting (name, value) values ('maxRetries', '0'), ('retrySeconds', '2.5');
 select t.an_action();
@@ -93,7 +105,12 @@ delete from pgwhen.scheduled_action;
 select t.it_is('2030-01-07 12:00+00');
 select t.an_action() as action \gset
 select is_empty(
-    format('select pgwhen.fail_actions(%L, %L, array[gen_random_uuid()], %L)', 'w-1', array[:action], '{"{}"}'),
+    format(
+        'select pgwhen.fail_actions(%L, %L, array[gen_random_uuid()], %L)',
+        'w-1',
+        array[:action],
+        '{"{}"}'
+    ),
     'fails nothing that was not claimed'
 );
 select c.token from pgwhen.claim_actions('w-1') as c \gset
@@ -108,7 +125,13 @@ select is(t.state(), 'processing | 0 | 12:00:00', 'and leaves it as it is');
 select t.it_is('2030-01-07 12:06+00');
 select pgwhen.recover_stale_actions();
 select is_empty(
-    format('select pgwhen.fail_actions(%L, %L, %L, %L)', 'w-1', array[:action], array[:'token'], '{"{}"}'),
+    format(
+        'select pgwhen.fail_actions(%L, %L, %L, %L)',
+        'w-1',
+        array[:action],
+        array[:'token'],
+        '{"{}"}'
+    ),
     'fails nothing whose deadline has passed and that was taken back'
 );
 select throws_ok(c.call, c.code, null, c.call || ' is refused')

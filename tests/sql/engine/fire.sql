@@ -7,9 +7,11 @@ select t.it_is('2030-01-07 12:00+00');
 
 -- Each event of a user sees what the one before it did.
 select t.a_rule(
-    'first', 'step', '{"condition": {"event.data.n": 1}}', 'add_to_audience', '{"audience": "stepped"}'
+    'first', 'step', '{"condition": {"event.data.n": 1}}', 'add_to_audience',
+        '{"audience": "stepped"}'
 );
-select t.a_rule('then', 'step', '{"condition": {"event.data.n": 2, "$audience": "stepped"}}') as then \gset
+select t.a_rule('then', 'step',
+    '{"condition": {"event.data.n": 2, "$audience": "stepped"}}') as then \gset
 select pgwhen.emit('step', 'U1', jsonb_build_object('n', n)) from generate_series(1, 2) as n;
 select is((pgwhen.process_events('w-1')).events, 2, 'takes both in one batch');
 select is(
@@ -18,7 +20,8 @@ select is(
 );
 
 -- Two actions of one event, several events of one user, and their order in the log.
-select t.a_rule('log ' || n, 'many', action_type => 'add_to_audience', action_config => '{"audience": "m"}')
+select t.a_rule('log ' || n, 'many', action_type => 'add_to_audience',
+    action_config => '{"audience": "m"}')
 from generate_series(1, 2) as n;
 select pgwhen.emit('many', 'U1') from generate_series(1, 20);
 select t.process();
@@ -57,7 +60,8 @@ select pgwhen.emit('fleeting', 'U1');
 update pgwhen.trigger_rule set deleted_date = _pgwhen.clock() where id = :gone;
 select is(t.process(), 1, 'processes an event whose rule is gone');
 select is_empty(
-    format('select from pgwhen.scheduled_action as a where a.trigger_rule_id = %s', :gone), 'to no effect'
+    format('select from pgwhen.scheduled_action as a where a.trigger_rule_id = %s', :gone),
+        'to no effect'
 );
 
 select finish();

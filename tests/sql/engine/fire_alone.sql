@@ -5,11 +5,18 @@ select plan(12);
 
 select t.it_is('2030-01-07 12:00+00');
 
-select t.a_rule('log ' || n, 'many', action_type => 'add_to_audience', action_config => '{"audience": "m"}')
+select
+    t.a_rule(
+        'log ' || n, 'many', action_type => 'add_to_audience', action_config => '{"audience": "m"}'
+    )
 from generate_series(1, 2) as n;
 -- A rule that was saved well and errs when it is asked: its compiled row has been tampered with.
 select t.a_rule('broken', 'mixed', '{"condition": {"event.data.n": 1}}') as broken \gset
-select t.a_rule('sound', 'mixed', action_type => 'add_to_audience', action_config => '{"audience": "x"}') as sound \gset
+select
+    t.a_rule(
+        'sound', 'mixed', action_type => 'add_to_audience', action_config => '{"audience": "x"}'
+    ) as sound
+\gset
 select t.a_rule('queued', 'mixed') as queued \gset
 update _pgwhen.rule set condition_path = '$.event.type' where trigger_rule_id = :broken;
 select pgwhen.emit('mixed', 'U' || n) from generate_series(1, 3) as n;
@@ -21,7 +28,8 @@ select is(
     'which fails for each event, and says how'
 );
 select is(
-    (select count(*) from pgwhen.scheduled_action as a where a.trigger_rule_id = :queued), 3::bigint,
+    (select count(*) from pgwhen.scheduled_action as a where a.trigger_rule_id = :queued),
+    3::bigint,
     'the other rules of the event fire'
 );
 select is((pgwhen.tick()).actions, 3, 'their SQL actions too, if later');
@@ -39,7 +47,8 @@ select pgwhen.emit('ancient', 'U1', at => '4714-11-24 00:00+00 BC');
 select is(t.process(), 1, 'goes on where a rule that was saved well cannot be asked');
 select is(t.log_of(:hourly), '{"failed: 22008: timestamp out of range"}', 'which says why');
 select is(
-    (select count(*) from pgwhen.scheduled_action as a where a.trigger_rule_id = :always), 1::bigint,
+    (select count(*) from pgwhen.scheduled_action as a where a.trigger_rule_id = :always),
+    1::bigint,
     'while others fire'
 );
 
@@ -49,7 +58,9 @@ create function t.refuse() returns trigger language plpgsql as
 create trigger refuse before insert on pgwhen.scheduled_action
 for each row when (new.user_id = 'cursed') execute function t.refuse();
 create trigger refuse before insert on pgwhen.trigger_log
-for each row when (new.user_id = 'cursed' and new.trigger_rule_id is not null) execute function t.refuse();
+for each row when (
+    new.user_id = 'cursed' and new.trigger_rule_id is not null
+) execute function t.refuse();
 select pgwhen.emit('ancient', 'cursed', at => '2030-01-01') as cursed \gset
 select is(t.process(), 1, 'goes on where an event can neither fire nor fail');
 select is(

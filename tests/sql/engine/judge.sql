@@ -18,7 +18,9 @@ select array(
 $$;
 
 -- Attribute sources: from one value to another, and over a number.
-create function t.verdict_on(source_config jsonb, old jsonb, new jsonb) returns text language plpgsql
+create function t.verdict_on(
+    source_config jsonb, old jsonb, new jsonb
+) returns text language plpgsql
 as $$
 declare
     v_verdicts text[];
@@ -26,7 +28,8 @@ begin
     delete from pgwhen.line_user where user_id = 'A';
     perform t.a_user('A', jsonb_strip_nulls(jsonb_build_object('x', old)));
     perform t.a_rule('a', 'attribute_changed', '{"attribute": "x"}' || verdict_on.source_config);
-    update pgwhen.line_user set attributes = case when new is null then '{}' else jsonb_build_object('x', new) end
+    update pgwhen.line_user set attributes = case when new is null then '{}'
+        else jsonb_build_object('x', new) end
     where user_id = 'A';
     v_verdicts := t.verdicts();
     delete from pgwhen.trigger_rule where name = 'a';
@@ -82,7 +85,9 @@ begin
 end;
 $$;
 select is(
-    t.verdict_on_click(c.source_config), c.verdict, format('a click for %s: %s', c.source_config, c.verdict)
+    t.verdict_on_click(c.source_config),
+    c.verdict,
+    format('a click for %s: %s', c.source_config, c.verdict)
 )
 from (values
     ('{"campaign": "nov", "link": "offer"}'::jsonb, 'fire'),
@@ -97,7 +102,8 @@ declare
     v_verdicts text[];
 begin
     perform t.a_rule('w', 'ordered', jsonb_build_object('condition', verdict_when.condition));
-    perform pgwhen.emit('ordered', 'U1', '{"total": 990}', key => 'web', at => '2030-01-06 12:00+00');
+    perform pgwhen.emit('ordered', 'U1', '{"total": 990}', key => 'web',
+        at => '2030-01-06 12:00+00');
     update pgwhen.line_user set attributes = '{"tier": "iron"}' where user_id = 'U1';
     v_verdicts := t.verdicts_of('ordered');
     update pgwhen.line_user set attributes = '{"tier": "gold", "points": 5}' where user_id = 'U1';
@@ -109,13 +115,17 @@ create function t.verdicts_of(type text) returns text[] language sql as $$
 select array(
     select r.name || ': ' || j.verdict
     from (
-        select array[o] from _pgwhen.outbox as o where o.type = verdicts_of.type order by o.id desc limit 1
+        select array[o] from _pgwhen.outbox as o where o.type = verdicts_of.type
+            order by o.id desc limit 1
     ) as e (events)
     cross join lateral _pgwhen.judge(e.events) as j
     inner join pgwhen.trigger_rule as r on j.trigger_rule_id = r.id
 );
 $$;
-select t.a_rule('loyal', 'joins', action_type => 'add_to_audience', action_config => '{"audience": "loyal"}');
+select
+    t.a_rule(
+        'loyal', 'joins', action_type => 'add_to_audience', action_config => '{"audience": "loyal"}'
+    );
 select pgwhen.emit('joins', 'U1');
 select t.process();
 select is(t.verdict_when(c.condition), c.verdict, format('when %s: %s', c.condition, c.verdict))
@@ -141,9 +151,14 @@ $$;
 select is(t.chained('{}'), '{"x: fire"}', 'a rule fires where nothing caused the event');
 select is(t.chained(array[:x]), '{"x: loop"}', 'a rule does not fire in its own chain');
 select is(t.chained(array[-1, :x, -2]::bigint[]), '{"x: loop"}', 'wherever it stands in it');
-select is(t.chained('{-1,-2,-3,-4,-5,-6,-7,-8,-9}'), '{"x: fire"}', 'another rule''s chain is no loop');
+select
+    is(
+        t.chained('{-1,-2,-3,-4,-5,-6,-7,-8,-9}'), '{"x: fire"}', 'another rule''s chain is no loop'
+    );
 select is(
-    t.chained('{-1,-2,-3,-4,-5,-6,-7,-8,-9,-10}'), '{"x: loop"}', 'until it is as long as maxChainDepth'
+    t.chained('{-1,-2,-3,-4,-5,-6,-7,-8,-9,-10}'),
+    '{"x: loop"}',
+    'until it is as long as maxChainDepth'
 );
 
 select finish();

@@ -40,10 +40,17 @@ select t.a_rule('click: ' || c.source_config::text, 'campaign_click', c.source_c
 from unnest(array[
     '{}', '{"campaign": "nov"}', '{"link": "offer"}', '{"trackingId": "T9"}', '{"campaign": "dec"}'
 ]::jsonb[]) as c (source_config);
-insert into pgwhen.campaign_click (user_id, campaign, link, tracking_id) values ('U1', 'nov', 'offer', 'T9');
+insert into pgwhen.campaign_click (user_id, campaign, link, tracking_id) values (
+    'U1', 'nov', 'offer', 'T9'
+);
 select is(
     t.found(),
-    array['click: {"campaign": "nov"}', 'click: {"link": "offer"}', 'click: {"trackingId": "T9"}', 'click: {}'],
+    array[
+        'click: {"campaign": "nov"}',
+        'click: {"link": "offer"}',
+        'click: {"trackingId": "T9"}',
+        'click: {}'
+    ],
     'finds a click by campaign, link, tracking id, and by being one'
 );
 
@@ -62,10 +69,12 @@ select t.it_is('2030-01-07 13:00:01+00');
 update pgwhen.trigger_rule set enabled = true where id = :late;
 select is(t.found(), '{}', 'does not find one that was enabled after the event');
 select is(t.asked_at('2030-01-07 13:00:01+00'), '{late}', 'finds it from that moment on');
-update pgwhen.trigger_rule set frequency = 'once', action_config = '{"text": "new"}' where id = :late;
+update pgwhen.trigger_rule set frequency = 'once', action_config = '{"text": "new"}'
+where id = :late;
 select is(t.found(), '{late}', 'still finds it when its action or frequency has changed');
 select t.it_is('2030-01-07 13:00:02+00');
-update pgwhen.trigger_rule set source_config = '{"condition": {"user.tier": "gold"}}' where id = :late;
+update pgwhen.trigger_rule set source_config = '{"condition": {"user.tier": "gold"}}'
+where id = :late;
 select is(t.found(), '{}', 'does not when what it listens to has changed');
 select is(t.asked_at('2030-01-07 13:00:03+00'), '{late}', 'but for what comes after');
 update pgwhen.trigger_rule set deleted_date = '2030-01-07 13:00+00' where id = :late;

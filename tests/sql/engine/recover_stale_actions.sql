@@ -9,7 +9,8 @@ select t.an_action() as action \gset
 select count(*) from pgwhen.claim_actions('w-1');
 create function t.state() returns text language sql as $$
 select concat_ws(
-    ' | ', a.status, a.retry_count, to_char(a.execute_at at time zone 'UTC', 'HH24:MI:SS'), a.error_message
+    ' | ', a.status, a.retry_count, to_char(a.execute_at at time zone 'UTC', 'HH24:MI:SS'),
+        a.error_message
 )
 from pgwhen.scheduled_action as a;
 $$;
@@ -18,7 +19,8 @@ select is(pgwhen.recover_stale_actions(), 0, 'takes back nothing that still may 
 select t.it_is('2030-01-07 12:00:03+00');
 select is(pgwhen.recover_stale_actions(), 0, 'not even at the deadline');
 select t.it_is('2030-01-07 12:00:04+00');
-select is(pgwhen.recover_stale_actions(), 1, 'takes back what passed its deadline, and says how many');
+select
+    is(pgwhen.recover_stale_actions(), 1, 'takes back what passed its deadline, and says how many');
 select is(
     t.state(), 'pending | 1 | 12:00:04 | Timeout: attempt 1 by w-1 passed its deadline',
     'makes it due at once; the attempt counts'

@@ -8,7 +8,9 @@ select t.an_action() as action \gset
 select c.token from pgwhen.claim_actions('w-1') as c \gset
 
 select is_empty(
-    format('select pgwhen.release_actions(%L, %L, array[gen_random_uuid()])', 'w-1', array[:action]),
+    format(
+        'select pgwhen.release_actions(%L, %L, array[gen_random_uuid()])', 'w-1', array[:action]
+    ),
     'gives back nothing with another token'
 );
 select is(
@@ -16,7 +18,8 @@ select is(
     array[:action]::bigint[], 'returns the ids that it gave back'
 );
 select results_eq(
-    'select a.status, a.retry_count, a.execute_at, a.claim_token, a.deadline from pgwhen.scheduled_action as a',
+    'select a.status, a.retry_count, a.execute_at, a.claim_token, a.deadline
+    from pgwhen.scheduled_action as a',
     $$ values ('pending', 0, '2030-01-07 12:00+00'::timestamptz, null::uuid, null::timestamptz) $$,
     'makes them due at once, and counts no attempt'
 );

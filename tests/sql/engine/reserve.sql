@@ -4,7 +4,8 @@ begin;
 select plan(66);
 
 select t.it_is('2030-01-07 12:00+00');
-insert into pgwhen.account (line_oa_id, time_zone) values ('bangkok', 'Asia/Bangkok'), ('lost', 'Mars/Base');
+insert into pgwhen.account (line_oa_id, time_zone) values ('bangkok', 'Asia/Bangkok'),
+('lost', 'Mars/Base');
 
 create sequence t.number;
 
@@ -27,7 +28,8 @@ declare
         cooldown_seconds => fires_again.cooldown_seconds, line_oa_id => fires_again.line_oa_id
     );
 begin
-    perform t.a_user(v_name, line_oa_id => fires_again.line_oa_id, time_zone => fires_again.time_zone);
+    perform t.a_user(v_name, line_oa_id => fires_again.line_oa_id,
+        time_zone => fires_again.time_zone);
     perform pgwhen.emit(v_name, v_name, line_oa_id => fires_again.line_oa_id, at => first);
     perform pgwhen.emit(v_name, v_name, line_oa_id => fires_again.line_oa_id, at => second);
     perform t.process();
@@ -83,21 +85,93 @@ select is(
     format('%s, %s to %s in %s: %s', c.frequency, c.first, c.second, c.time_zone, c.fires)
 )
 from (values
-    ('once_per_calendar_day', timestamptz '2030-01-07 16:59:59.999999+00', timestamptz '2030-01-07 17:00+00', 'Asia/Bangkok', true),
-    ('once_per_calendar_day', '2030-01-07 17:00+00', '2030-01-08 16:59:59+00', 'Asia/Bangkok', false),
+    (
+        'once_per_calendar_day',
+        timestamptz '2030-01-07 16:59:59.999999+00',
+        timestamptz '2030-01-07 17:00+00',
+        'Asia/Bangkok',
+        true
+    ),
+    (
+        'once_per_calendar_day',
+        '2030-01-07 17:00+00',
+        '2030-01-08 16:59:59+00',
+        'Asia/Bangkok',
+        false
+    ),
     ('once_per_calendar_day', '2030-01-07 17:00+00', '2030-01-08 17:00+00', 'Asia/Bangkok', true),
     ('once_per_calendar_day', '2030-01-07 00:00+00', '2030-01-07 23:59:59+00', 'UTC', false),
     -- 23 hours, 25 hours, and a day that begins at one o'clock.
-    ('once_per_calendar_day', '2030-03-10 05:00+00', '2030-03-11 03:59:59+00', 'America/New_York', false),
-    ('once_per_calendar_day', '2030-03-10 05:00+00', '2030-03-11 04:00+00', 'America/New_York', true),
-    ('once_per_calendar_day', '2030-11-03 04:00+00', '2030-11-04 04:59:59+00', 'America/New_York', false),
-    ('once_per_calendar_day', '2030-11-03 04:00+00', '2030-11-04 05:00+00', 'America/New_York', true),
-    ('once_per_calendar_day', '2018-11-04 02:59:59+00', '2018-11-04 03:00+00', 'America/Sao_Paulo', true),
-    ('once_per_calendar_day', '2018-11-04 03:00+00', '2018-11-05 01:59:59+00', 'America/Sao_Paulo', false),
-    ('once_per_calendar_week', '2030-01-13 16:59:59+00', '2030-01-13 17:00+00', 'Asia/Bangkok', true),
-    ('once_per_calendar_week', '2030-01-06 17:00+00', '2030-01-13 16:59:59+00', 'Asia/Bangkok', false),
-    ('once_per_calendar_month', '2030-01-31 16:59:59+00', '2030-01-31 17:00+00', 'Asia/Bangkok', true),
-    ('once_per_calendar_month', '2030-01-31 17:00+00', '2030-02-28 16:59:59+00', 'Asia/Bangkok', false),
+    (
+        'once_per_calendar_day',
+        '2030-03-10 05:00+00',
+        '2030-03-11 03:59:59+00',
+        'America/New_York',
+        false
+    ),
+    (
+        'once_per_calendar_day',
+        '2030-03-10 05:00+00',
+        '2030-03-11 04:00+00',
+        'America/New_York',
+        true
+    ),
+    (
+        'once_per_calendar_day',
+        '2030-11-03 04:00+00',
+        '2030-11-04 04:59:59+00',
+        'America/New_York',
+        false
+    ),
+    (
+        'once_per_calendar_day',
+        '2030-11-03 04:00+00',
+        '2030-11-04 05:00+00',
+        'America/New_York',
+        true
+    ),
+    (
+        'once_per_calendar_day',
+        '2018-11-04 02:59:59+00',
+        '2018-11-04 03:00+00',
+        'America/Sao_Paulo',
+        true
+    ),
+    (
+        'once_per_calendar_day',
+        '2018-11-04 03:00+00',
+        '2018-11-05 01:59:59+00',
+        'America/Sao_Paulo',
+        false
+    ),
+    (
+        'once_per_calendar_week',
+        '2030-01-13 16:59:59+00',
+        '2030-01-13 17:00+00',
+        'Asia/Bangkok',
+        true
+    ),
+    (
+        'once_per_calendar_week',
+        '2030-01-06 17:00+00',
+        '2030-01-13 16:59:59+00',
+        'Asia/Bangkok',
+        false
+    ),
+    (
+        'once_per_calendar_month',
+        '2030-01-31 16:59:59+00',
+        '2030-01-31 17:00+00',
+        'Asia/Bangkok',
+        true
+    ),
+    (
+        'once_per_calendar_month',
+        '2030-01-31 17:00+00',
+        '2030-02-28 16:59:59+00',
+        'Asia/Bangkok',
+        false
+    ),
     ('once_per_calendar_month', '2030-02-01 00:00+00', '2030-02-28 23:59:59+00', 'UTC', false)
 ) as c (frequency, first, second, time_zone, fires);
 
@@ -117,12 +191,18 @@ from (values
     (null, 'default', false),
     (null, 'no such account', false)
 ) as z (time_zone, line_oa_id, fires);
-select is(_pgwhen.zone('bangkok', 'nobody'), 'Asia/Bangkok', 'a user that does not exist is there too');
+select
+    is(
+        _pgwhen.zone('bangkok', 'nobody'), 'Asia/Bangkok', 'a user that does not exist is there too'
+    );
 
 -- A cooldown adds; the longer of the two wins.
 select is(
     t.fires_again(
-        c.frequency, '2030-01-07 23:59:30+00', timestamptz '2030-01-07 23:59:30+00' + c.later, c.cooldown
+        c.frequency,
+        '2030-01-07 23:59:30+00',
+        timestamptz '2030-01-07 23:59:30+00' + c.later,
+        c.cooldown
     ),
     c.fires, format('%s and %s seconds, %s later: %s', c.frequency, c.cooldown, c.later, c.fires)
 )
@@ -140,7 +220,9 @@ from (values
 
 -- What is suppressed says why, and until when.
 select t.a_user('W', time_zone => 'Asia/Bangkok');
-create function t.reason(frequency text, cooldown_seconds integer) returns text language plpgsql as $$
+create function t.reason(
+    frequency text, cooldown_seconds integer
+) returns text language plpgsql as $$
 declare
     v_name constant text := 'r' || nextval('t.number');
     v_rule constant bigint := t.a_rule(

@@ -10,13 +10,16 @@ begin
     if config ? 'raise' then
         raise exception '%', config ->> 'raise' using errcode = config ->> 'code';
     end if;
-    return jsonb_build_object('saw', array[line_oa_id, user_id], 'config', config, 'attempt', ctx -> 'attempt');
+    return jsonb_build_object('saw', array[line_oa_id, user_id], 'config', config, 'attempt',
+        ctx -> 'attempt');
 end;
 $$;
 create table t.called (user_id text);
 create function t.noted(line_oa_id text, user_id text, config jsonb, ctx jsonb) returns jsonb
 language sql as $$ insert into t.called (user_id) values ($2) returning to_jsonb(user_id) $$;
-create function t.all_noted(line_oa_id text[], user_id text[], config jsonb[], ctx jsonb[]) returns jsonb[]
+create function t.all_noted(
+    line_oa_id text[], user_id text[], config jsonb[], ctx jsonb[]
+) returns jsonb[]
 language sql as $$
 insert into t.called (user_id) select u from unnest($2) as u;
 select $3;
@@ -35,12 +38,21 @@ $$;
 delete from pgwhen.scheduled_action;
 delete from pgwhen.trigger_log;
 select t.a_user('U1', '{"tier": "gold"}');
-select t.an_action(action_type => 'set_attribute', action_config => '{"attribute": "tier", "value": "silver"}');
-select t.an_action(action_type => 'set_attribute', action_config => '{"attribute": "tier", "value": "x"}', user_id => 'nobody');
+select
+    t.an_action(
+        action_type => 'set_attribute', action_config => '{"attribute": "tier", "value": "silver"}'
+    );
+select
+    t.an_action(
+        action_type => 'set_attribute',
+        action_config => '{"attribute": "tier", "value": "x"}',
+        user_id => 'nobody'
+    );
 select t.an_action(action_type => 'one', action_config => '{}');
 select t.run();
 select results_eq(
-    'select a.action_type, a.user_id, a.status, a.error_message from pgwhen.scheduled_action as a order by a.id',
+    'select a.action_type, a.user_id, a.status, a.error_message
+    from pgwhen.scheduled_action as a order by a.id',
     $$
     values
         ('set_attribute', 'U1', 'done', null::text),
@@ -49,12 +61,20 @@ select results_eq(
     $$,
     'a built-in action that cannot succeed fails for good'
 );
-select is((select u.attributes ->> 'tier' from pgwhen.line_user as u), 'silver', 'one that can is done');
+select
+    is(
+        (select u.attributes ->> 'tier' from pgwhen.line_user as u),
+        'silver',
+        'one that can is done'
+    );
 select is((select count(*) from pgwhen.trigger_log), 3::bigint, 'and each is logged once');
 
 -- What is no longer the caller's is not done.
 delete from pgwhen.scheduled_action;
-select t.an_action(action_type => 'set_attribute', action_config => '{"attribute": "tier", "value": "late"}');
+select
+    t.an_action(
+        action_type => 'set_attribute', action_config => '{"attribute": "tier", "value": "late"}'
+    );
 select t.an_action(action_type => 'noted', action_config => '{}');
 select t.an_action(action_type => 'all noted', action_config => '{}');
 create table t.claim as select _pgwhen.claim_sql_actions('w-1', 100) as actions;
@@ -62,9 +82,16 @@ select t.it_is('2030-01-07 12:06+00');
 select pgwhen.recover_stale_actions();
 select _pgwhen.run_claimed('w-1', c.actions) from t.claim as c;
 select set_eq(
-    'select a.status from pgwhen.scheduled_action as a', array['pending'], 'ends nothing that was taken back'
+    'select a.status from pgwhen.scheduled_action as a',
+    array['pending'],
+    'ends nothing that was taken back'
 );
-select is((select u.attributes ->> 'tier' from pgwhen.line_user as u), 'silver', 'and does nothing built-in for it');
+select
+    is(
+        (select u.attributes ->> 'tier' from pgwhen.line_user as u),
+        'silver',
+        'and does nothing built-in for it'
+    );
 select is_empty('table t.called', 'nor calls anybody''s function');
 select is_empty(
     $$ select from pgwhen.trigger_log as l where l.created_date > '2030-01-07 12:05+00' $$,
@@ -77,7 +104,8 @@ select t.an_action(action_type => 'one', action_config => '{"n": 1}') as action 
 create table t.mine as select c from pgwhen.claim_actions('w-1', action_types => '{one}') as c;
 update t.mine set c.action_config = '{"n": 2}', c.user_id = 'somebody else';
 select results_eq(
-    'select o.user_id, o.action_config from t.mine as m cross join unnest(_pgwhen.own_claims(array[m.c])) as o',
+    'select o.user_id, o.action_config
+    from t.mine as m cross join unnest(_pgwhen.own_claims(array[m.c])) as o',
     $$ values ('U1', '{"n": 1}'::jsonb) $$, 'an action is what its row says'
 );
 update t.mine set c.token = gen_random_uuid();

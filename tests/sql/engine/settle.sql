@@ -54,24 +54,30 @@ select array(
 );
 $$;
 
-select is(t.settle('success', gen_random_uuid()), '{}', 'ends no pending action for who has a token');
+select
+    is(t.settle('success', gen_random_uuid()), '{}', 'ends no pending action for who has a token');
 select is(t.settle('cancelled'), array[:action]::bigint[], 'ends a pending action, and says which');
 select results_eq(
-    $$ select a.status, a.executed_at, a.error_message, a.result, a.updated_at, a.retry_count from pgwhen.scheduled_action as a $$,
-    $$ values ('cancelled', null::timestamptz, 'why', '{"r": 1}'::jsonb, '2030-01-07 12:00+00'::timestamptz, 0) $$,
+    $$ select a.status, a.executed_at, a.error_message, a.result, a.updated_at, a.retry_count
+        from pgwhen.scheduled_action as a $$,
+    $$ values ('cancelled', null::timestamptz, 'why', '{"r": 1}'::jsonb,
+        '2030-01-07 12:00+00'::timestamptz, 0) $$,
     'a cancelled action was never executed'
 );
 select results_eq(
     $$
-    select l.trigger_rule_id, l.line_oa_id, l.user_id, l.trigger_on, l.event_id, l.event_at, l.action_id,
+    select l.trigger_rule_id, l.line_oa_id, l.user_id, l.trigger_on, l.event_id, l.event_at,
+        l.action_id,
         l.action_type, l.action_config, l.status, l.error_message, l.created_date
     from pgwhen.trigger_log as l
     $$,
     format(
         $$
         values (
-            %s::bigint, 'default', 'U1', 'ordered:web', %s::bigint, '2030-01-06 12:00+00'::timestamptz,
-            %s::bigint, 'log_message', '{"text": "hello"}'::jsonb, 'cancelled', 'why', '2030-01-07 12:00+00'::timestamptz
+            %s::bigint, 'default', 'U1', 'ordered:web', %s::bigint,
+                '2030-01-06 12:00+00'::timestamptz,
+            %s::bigint, 'log_message', '{"text": "hello"}'::jsonb, 'cancelled', 'why',
+                '2030-01-07 12:00+00'::timestamptz
         )
         $$, :rule, :event, :action
     ),
@@ -87,7 +93,8 @@ select t.an_action();
 select c.token from pgwhen.claim_actions('w-1') as c \gset
 select t.settle('failed', :'token');
 select results_eq(
-    'select a.status, a.executed_at, a.retry_count, a.claim_token, a.deadline from pgwhen.scheduled_action as a',
+    'select a.status, a.executed_at, a.retry_count, a.claim_token, a.deadline
+    from pgwhen.scheduled_action as a',
     $$ values ('failed', '2030-01-07 12:00+00'::timestamptz, 1, null::uuid, null::timestamptz) $$,
     'a failed action has had its attempt'
 );
@@ -107,13 +114,15 @@ select is_empty(
 );
 select results_eq(
     $$
-    select l.trigger_rule_id, l.audience_id, l.line_oa_id, l.user_id, l.trigger_on, l.event_id, l.action_id,
+    select l.trigger_rule_id, l.audience_id, l.line_oa_id, l.user_id, l.trigger_on, l.event_id,
+        l.action_id,
         l.action_type, l.action_config, l.status, l.error_message
     from pgwhen.trigger_log as l
     $$,
     $$
     values (
-        7::bigint, 8::bigint, 'shop', 'U9', 'asked:x', 9::bigint, null::bigint, 't', '{"a": 1}'::jsonb,
+        7::bigint, 8::bigint, 'shop', 'U9', 'asked:x', 9::bigint, null::bigint, 't',
+            '{"a": 1}'::jsonb,
         'suppressed', 'why'
     )
     $$,

@@ -1,10 +1,12 @@
--- process_events(…, suspect => true): a batch that took its caller down is halved, down to one event.
+-- process_events(…, suspect => true): a batch that took its caller down is halved, to one event.
 begin;
 \ir ../helpers.psql
 select plan(16);
 
 select t.it_is('2030-01-07 12:00+00');
-select t.a_rule('r', action_type => 'add_to_audience', action_config => '{"audience": "a"}') as rule \gset
+select
+    t.a_rule('r', action_type => 'add_to_audience', action_config => '{"audience": "a"}') as rule
+\gset
 select pgwhen.emit('ordered', 'U' || n) from generate_series(1, 8) as n;
 select min(o.id) as first from _pgwhen.outbox as o \gset
 create view t.mark as
@@ -20,7 +22,8 @@ select results_eq(
 );
 select results_eq('table t.mark', $$ values ('w-1', 8, 0) $$, 'marks the batch');
 select t.suspect();
-select results_eq('table t.mark', $$ values ('w-1', 4, 4) $$, 'halves what is marked, the next time');
+select
+    results_eq('table t.mark', $$ values ('w-1', 4, 4) $$, 'halves what is marked, the next time');
 select t.suspect();
 select t.suspect();
 select results_eq('table t.mark', $$ values ('w-1', 1, 7) $$, 'down to one event');
@@ -29,11 +32,14 @@ select results_eq('table t.mark', $$ values ('w-1', 1, 7) $$, 'down to one event
 select t.suspect();
 select results_eq(
     'select e.id, e.parked from pgwhen.event as e where e.parked is not null',
-    format($$ values (%s::bigint, 'it ended the connection or ran out of statement_timeout') $$, :first),
+    format(
+        $$ values (%s::bigint, 'it ended the connection or ran out of statement_timeout') $$, :first
+    ),
     'parks the one event that is left'
 );
 select results_eq(
-    $$ select l.event_id, l.trigger_rule_id, l.status, l.error_message, l.trigger_on from pgwhen.trigger_log as l $$,
+    $$ select l.event_id, l.trigger_rule_id, l.status, l.error_message, l.trigger_on
+        from pgwhen.trigger_log as l $$,
     format(
         $$
         values (

@@ -1,5 +1,5 @@
--- _pgwhen.take: the next batch of events for one worker. What it does beside other sessions, and how
--- far down it scans, takes several transactions: tests/concurrency.
+-- _pgwhen.take: the next batch of events for one worker. What it does beside other sessions, and
+-- how far down it scans, takes several transactions: tests/concurrency.
 begin;
 \ir ../helpers.psql
 select plan(9);
@@ -48,7 +48,8 @@ select is(
 
 delete from _pgwhen.outbox;
 select results_eq(
-    $$ select b.ids, b.more from _pgwhen.take('w-1', 10) as b $$, $$ values ('{}'::bigint[], false) $$,
+    $$ select b.ids, b.more from _pgwhen.take('w-1', 10) as b $$,
+    $$ values ('{}'::bigint[], false) $$,
     'gives nothing where nothing waits'
 );
 

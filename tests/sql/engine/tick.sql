@@ -9,12 +9,15 @@ select results_eq(
     $$ values (0, 0, 0, false) $$, 'does nothing where nothing is due'
 );
 
-select t.a_rule('sql', action_type => 'add_to_audience', action_config => '{"audience": "a"}') as sql \gset
+select
+    t.a_rule('sql', action_type => 'add_to_audience', action_config => '{"audience": "a"}') as sql
+\gset
 select t.a_rule('python') as python \gset
 select pgwhen.emit('ordered', 'U' || n) from generate_series(1, 5) as n;
 select results_eq(
     'select t.events, t.actions, t.recovered, t.more from pgwhen.tick(3) as t',
-    $$ values (3, 0, 0, true) $$, 'processes no more events than asked, and says that there are more'
+    $$ values (3, 0, 0, true) $$,
+    'processes no more events than asked, and says that there are more'
 );
 select results_eq(
     'select t.events, t.actions, t.recovered, t.more from pgwhen.tick(3) as t',
@@ -22,7 +25,9 @@ select results_eq(
 );
 select is(t.log_of(:sql), array_fill('success'::text, array[5]), 'does SQL actions');
 select set_eq(
-    'select a.status from pgwhen.scheduled_action as a', array['pending'], 'and leaves Python''s to workers'
+    'select a.status from pgwhen.scheduled_action as a',
+    array['pending'],
+    'and leaves Python''s to workers'
 );
 delete from pgwhen.scheduled_action;
 
@@ -47,7 +52,9 @@ delete from pgwhen.scheduled_action;
 -- A loop that no chain shows: a function that writes the event through another session, say.
 insert into pgwhen.setting (name, value) values ('loopGuardPerMinute', '3');
 delete from pgwhen.trigger_log;
-create function t.run_away(times integer, user_id text default 'U1') returns text language plpgsql as $$
+create function t.run_away(
+    times integer, user_id text default 'U1'
+) returns text language plpgsql as $$
 begin
     perform pgwhen.emit('ordered', run_away.user_id) from generate_series(1, times);
     perform t.process();
@@ -59,7 +66,9 @@ select t.it_is('2030-01-07 13:00+00');
 select is(t.run_away(3), null, 'lets a rule fire as often as the guard allows');
 select t.it_is('2030-01-07 13:00:11+00');
 select is(
-    t.run_away(1), 'fired 4 times for user U1 within a minute: a loop?', 'parks a rule that fires more often'
+    t.run_away(1),
+    'fired 4 times for user U1 within a minute: a loop?',
+    'parks a rule that fires more often'
 );
 select results_eq(
     $$ select r.name, r.enabled from pgwhen.trigger_rule as r order by r.name $$,
@@ -82,7 +91,11 @@ select t.run_away(20, 'W');
 select t.it_is('2030-01-07 13:05:22+00');
 select is(t.run_away(0), null, 'nor what was suppressed');
 select is(
-    (select count(*) from pgwhen.scheduled_action as a where a.trigger_rule_id = :python and a.status = 'pending')
+    (
+        select count(*)
+        from pgwhen.scheduled_action as a
+        where a.trigger_rule_id = :python and a.status = 'pending'
+    )
     > 20, true, 'nor what nobody has done yet'
 );
 

@@ -7,12 +7,15 @@ select t.it_is('2030-01-07 12:00+00');
 
 -- Later, or elsewhere: a row.
 select t.a_rule('python', 'python', action_config => '{"text": "hi"}') as python \gset
-select pgwhen.emit('python', 'U1', '{"x": 1}', key => 'k', at => '2030-01-06 12:00+00') as event \gset
+select
+    pgwhen.emit('python', 'U1', '{"x": 1}', key => 'k', at => '2030-01-06 12:00+00') as event
+\gset
 select e.uuid from pgwhen.event as e where e.id = :event \gset
 select is((pgwhen.process_events('w-1')).actions, '[]', 'gives nothing to who serves nothing');
 select results_eq(
     $$
-    select a.status, a.execute_at, a.created_date, a.updated_at, a.retry_count, a.user_id, a.line_oa_id,
+    select a.status, a.execute_at, a.created_date, a.updated_at, a.retry_count, a.user_id,
+        a.line_oa_id,
         a.organization_id, a.action_type, a.action_config, a.chain, a.deadline, a.worker, a.event
     from pgwhen.scheduled_action as a
     $$,
@@ -42,7 +45,12 @@ delete from pgwhen.scheduled_action;
 select pgwhen.emit('python', 'U' || n) from generate_series(1, 3) as n;
 create table t.pass as
 select p.* from pgwhen.process_events('w-1', '{log_message}', claim_limit => 2) as p;
-select is((select jsonb_array_length(p.actions) from t.pass as p), 2, 'gives as many as there is room for');
+select
+    is(
+        (select jsonb_array_length(p.actions) from t.pass as p),
+        2,
+        'gives as many as there is room for'
+    );
 select results_eq(
     $$
     select (c ->> 'id')::bigint, c ->> 'user_id', (c ->> 'token')::uuid, (c ->> 'attempt')::integer,
@@ -83,10 +91,14 @@ select is(
     (select a.action_config from pgwhen.scheduled_action as a), '{"text": "x"}',
     'keeps the delay from the handler'
 );
-select is(t.due('{"at": "2030-02-01T09:00:00+07:00"}'), '2030-02-01 02:00+00', 'delays until a time');
+select
+    is(t.due('{"at": "2030-02-01T09:00:00+07:00"}'), '2030-02-01 02:00+00', 'delays until a time');
 select is(t.due('{"seconds": 0}'), null, 'a delay of nothing is none: it is claimed at once');
 select is(t.due('{"at": "1999-01-01T00:00:00Z"}'), null, 'and so is a time that has passed');
-select is(t.due('{"seconds": 60}', 'add_to_audience'), '2030-01-07 12:01+00', 'delays SQL actions too');
+select
+    is(
+        t.due('{"seconds": 60}', 'add_to_audience'), '2030-01-07 12:01+00', 'delays SQL actions too'
+    );
 select t.it_is('2030-01-07 12:01+00');
 select is((pgwhen.tick()).actions, 1, 'which a tick does when they are due');
 select results_eq(
@@ -103,12 +115,18 @@ update pgwhen.trigger_rule set organization_id = 'org 2' where name = 'python';
 delete from pgwhen.scheduled_action;
 select pgwhen.emit('python', 'U1');
 select t.process();
-select is((select a.organization_id from pgwhen.scheduled_action as a), 'org 2', 'is of the rule''s organization');
+select
+    is(
+        (select a.organization_id from pgwhen.scheduled_action as a),
+        'org 2',
+        'is of the rule''s organization'
+    );
 update pgwhen.trigger_rule set workflow_id = 3, workflow_node_path = '{a,b}' where name = 'python';
 select pgwhen.emit('python', 'U2');
 select t.process();
 select results_eq(
-    $$ select a.workflow_id, a.workflow_node_path from pgwhen.scheduled_action as a where a.user_id = 'U2' $$,
+    $$ select a.workflow_id, a.workflow_node_path from pgwhen.scheduled_action as a
+        where a.user_id = 'U2' $$,
     $$ values (3::bigint, '{a,b}'::text[]) $$, 'carries the rule''s place in a workflow'
 );
 

@@ -12,7 +12,8 @@ select pgwhen.emit(
 ) as id \gset
 select results_eq(
     $$
-    select o.type, o.user_id, o.line_oa_id, o.data, o.key, o.keys, o.at, o.created_at, o.facts, o.chain
+    select o.type, o.user_id, o.line_oa_id, o.data, o.key, o.keys, o.at, o.created_at, o.facts,
+        o.chain
     from _pgwhen.outbox as o
     $$,
     $$
@@ -98,8 +99,10 @@ from unnest(array[
     '*'
 ]) as n (name);
 select is(t.process(), 9, 'which the engine then processes');
-select t.a_rule('once', 'long', frequency => 'once', action_type => 'add_to_audience', action_config => '{"audience": "a"}');
-select pgwhen.emit('long', string_agg(chr(3585 + n * n % 41), '')) from generate_series(1, 200) as n;
+select t.a_rule('once', 'long', frequency => 'once', action_type => 'add_to_audience',
+    action_config => '{"audience": "a"}');
+select pgwhen.emit('long', string_agg(chr(3585 + n * n % 41), '')) from generate_series(1,
+    200) as n;
 select t.process();
 select is(
     (select length(l.user_id) || l.status from pgwhen.trigger_log as l), '200success',
@@ -116,7 +119,8 @@ select throws_ok(
 );
 select pgwhen.emit(
     'ordered', 'U1',
-    ('{"huge": 1e400, "tiny": 1e-400, "deep": ' || repeat('[', 200) || repeat(']', 200) || '}')::jsonb
+    ('{"huge": 1e400, "tiny": 1e-400, "deep": ' || repeat('[', 200) || repeat(']',
+        200) || '}')::jsonb
     || jsonb_build_object('long', repeat('x', 10000000))
 );
 select is(t.process(), 1, 'takes 1e400, 200 levels and 10 MB');

@@ -16,7 +16,9 @@ insert into pgwhen.booking_event (user_id, status) values ('U1', 'confirmed');
 select results_eq(
     'table t.times', $$ values ('1997-01-18 00:00+00'::timestamptz) $$, 'dates a source row'
 );
-insert into pgwhen.booking_event (user_id, status, at) values ('U1', 'confirmed', '1998-05-05 00:00+00');
+insert into pgwhen.booking_event (user_id, status, at) values (
+    'U1', 'confirmed', '1998-05-05 00:00+00'
+);
 select results_eq(
     'table t.times', $$ values ('1998-05-05 00:00+00'::timestamptz) $$,
     'gives way to the time that a row says'
@@ -31,7 +33,8 @@ select is(
 );
 select pgwhen.event_time(null);
 select pgwhen.emit('ordered', 'U1');
-select results_eq('table t.times', $$ values ('2030-01-07 12:00+00'::timestamptz) $$, 'ends by null');
+select
+    results_eq('table t.times', $$ values ('2030-01-07 12:00+00'::timestamptz) $$, 'ends by null');
 select throws_ok(
     $$ select pgwhen.event_time('infinity') $$, 'PW203', 'an event cannot happen at infinity',
     'refuses a time that never comes'

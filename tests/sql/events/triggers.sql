@@ -8,7 +8,9 @@ create view t.last_event as
 select o.type, o.keys, o.key, o.data
 from _pgwhen.outbox as o order by o.id desc limit 1;
 
-insert into pgwhen.form_submission (user_id, form_id, data) values ('U1', 'quote', '{"city": "Bangkok"}');
+insert into pgwhen.form_submission (user_id, form_id, data) values (
+    'U1', 'quote', '{"city": "Bangkok"}'
+);
 select results_eq(
     'table t.last_event',
     $$ values ('form_submitted', '{*,quote}'::text[], 'quote', '{"city": "Bangkok"}'::jsonb) $$,
@@ -47,7 +49,8 @@ select results_eq(
 insert into pgwhen.campaign_click (user_id, link) values ('U1', 'offer');
 select results_eq(
     'table t.last_event',
-    $$ values ('campaign_click', '{*,link:offer}'::text[], null::text, '{"link": "offer"}'::jsonb) $$,
+    $$ values ('campaign_click', '{*,link:offer}'::text[], null::text,
+        '{"link": "offer"}'::jsonb) $$,
     'a column that is null is missing from the event'
 );
 insert into pgwhen.campaign_click (user_id, link, data) values ('U1', 'offer', '{"link": "mine"}');

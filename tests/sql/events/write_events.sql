@@ -16,7 +16,8 @@ select results_eq(
     'table t.changes',
     $$
     values
-        ('U1', 'tier', null::jsonb, '"gold"'::jsonb, '{"tier": "gold", "points": 5, "note": null}'::jsonb),
+        ('U1', 'tier', null::jsonb, '"gold"'::jsonb,
+            '{"tier": "gold", "points": 5, "note": null}'::jsonb),
         ('U1', 'points', null, '5', '{"tier": "gold", "points": 5, "note": null}')
     order by 2
     $$,
@@ -28,7 +29,8 @@ select is(
 );
 
 call t.forget();
-update pgwhen.line_user set attributes = '{"tier": "silver", "points": 5, "vip": [1, {"a": false}]}';
+update pgwhen.line_user set
+    attributes = '{"tier": "silver", "points": 5, "vip": [1, {"a": false}]}';
 select results_eq(
     'select c.key, c.old, c.new from t.changes as c',
     $$ values ('tier', '"gold"'::jsonb, '"silver"'::jsonb), ('vip', null, '[1, {"a": false}]') $$,
@@ -42,7 +44,8 @@ select is(
 
 call t.forget();
 update pgwhen.line_user set attributes = attributes;
-update pgwhen.line_user set attributes = '{"tier": "silver", "points": 5.0, "vip": [1, {"a": false}]}';
+update pgwhen.line_user set
+    attributes = '{"tier": "silver", "points": 5.0, "vip": [1, {"a": false}]}';
 update pgwhen.line_user set time_zone = 'Asia/Bangkok', is_friend = false;
 select is_empty('table t.changes', 'an update that changes nothing is no event');
 
@@ -56,7 +59,8 @@ call t.forget();
 update pgwhen.line_user set attributes = '{"points": null}';
 update pgwhen.line_user set attributes = '{"vip": null, "tier": null}';
 select results_eq(
-    'select c.key, c.old, c.new from t.changes as c', $$ values ('points', '5'::jsonb, null::jsonb) $$,
+    'select c.key, c.old, c.new from t.changes as c',
+    $$ values ('points', '5'::jsonb, null::jsonb) $$,
     'null is missing: from one to the other is no change'
 );
 call t.forget();
@@ -108,7 +112,8 @@ insert into pgwhen.line_user (user_id, attributes) values ('U1', '{"n": 9}')
 on conflict do nothing;
 select is_empty('table t.changes', 'a row that was not inserted is no event');
 merge into pgwhen.line_user as u
-using (values ('U1', '{"n": 5}'::jsonb), ('U3', null), ('U4', '{"n": 6}')) as s (user_id, attributes)
+using
+    (values ('U1', '{"n": 5}'::jsonb), ('U3', null), ('U4', '{"n": 6}')) as s (user_id, attributes)
 on u.user_id = s.user_id
 when matched and s.attributes is null then delete
 when matched then update set attributes = s.attributes
@@ -140,7 +145,18 @@ select is_empty('table t.changes', 'neither a replica nor TRUNCATE writes an eve
 -- Any JSON is a value.
 insert into pgwhen.line_user (user_id, attributes)
 values ('U1', jsonb_build_object(
-    'true', true, 'zero', 0, 'empty', '', 'list', '[]'::jsonb, 'object', '{}'::jsonb, 'text', 'null',
+    'true',
+    true,
+    'zero',
+    0,
+    'empty',
+    '',
+    'list',
+    '[]'::jsonb,
+    'object',
+    '{}'::jsonb,
+    'text',
+    'null',
     'huge', '1e400'::jsonb, 'ลูกค้า', 'ทอง', '', 'no name', 'a.b$c"d', 1, repeat('k', 100), 1
 ));
 select is((select count(*) from t.changes), 11::bigint, 'any JSON but null is a value');

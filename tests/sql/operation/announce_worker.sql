@@ -23,10 +23,15 @@ select results_eq(
 );
 select pgwhen.announce_worker('w-2', null);
 select is(
-    (select w.action_types from _pgwhen.worker as w where w.name = 'w-2'), '{}', 'a worker may serve nothing'
+    (select w.action_types from _pgwhen.worker as w where w.name = 'w-2'),
+    '{}',
+    'a worker may serve nothing'
 );
 select throws_ok(
-    $$ select pgwhen.announce_worker(' ', '{}') $$, 'PW301', 'a worker needs a name', 'but needs a name'
+    $$ select pgwhen.announce_worker(' ', '{}') $$,
+    'PW301',
+    'a worker needs a name',
+    'but needs a name'
 );
 
 select finish();

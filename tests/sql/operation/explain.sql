@@ -1,5 +1,5 @@
--- pgwhen.explain: why a rule did, does or would not do something for a user. That it agrees with what
--- happened, on many cases, is tests/edge/test_explain_agrees.py.
+-- pgwhen.explain: why a rule did, does or would not do something for a user. That it agrees with
+-- what happened, on many cases, is tests/edge/test_explain_agrees.py.
 begin;
 \ir ../helpers.psql
 select plan(48);
@@ -13,12 +13,15 @@ create function t.gates(rule bigint, event_id bigint default null, user_id text 
 returns text[] language sql as $$
 select array(
     select e.gate || ': ' || e.verdict
-    from pgwhen.explain(rule, user_id, event_id) with ordinality as e (gate, verdict, reason, detail, n)
+    from pgwhen.explain(rule, user_id, event_id) with ordinality as e (gate, verdict, reason,
+        detail, n)
     where e.gate not like '% clause'
     order by e.n
 );
 $$;
-create function t.reason(gate text, rule bigint, event_id bigint default null, user_id text default 'U1')
+create function t.reason(
+    gate text, rule bigint, event_id bigint default null, user_id text default 'U1'
+)
 returns text language sql as $$
 select string_agg(e.reason, ' + ' order by e.n)
 from pgwhen.explain(rule, user_id, event_id) with ordinality as e (gate, verdict, reason, detail, n)
@@ -32,13 +35,18 @@ $$;
 
 select t.a_rule(
     'gold', 'attribute_changed',
-    '{"attribute": "tier", "to": "gold", "condition": {"user.points": {"$gte": 5}}}', frequency => 'once_per_day'
+    '{"attribute": "tier", "to": "gold", "condition": {"user.points": {"$gte": 5}}}',
+    frequency => 'once_per_day'
 ) as gold \gset
 select is(
-    t.gates(:gold), array['rule: pass', 'event: note', 'source: note', 'condition: pass', 'frequency: pass'],
+    t.gates(:gold),
+    array['rule: pass', 'event: note', 'source: note', 'condition: pass', 'frequency: pass'],
     'without an event, supposes that what the rule asks for happens now'
 );
-select is(t.reason('rule', :gold), 'live since 2030-01-07T12:00:00Z', 'says since when a rule is live');
+select
+    is(
+        t.reason('rule', :gold), 'live since 2030-01-07T12:00:00Z', 'says since when a rule is live'
+    );
 select is(t.reason('event', :gold), 'as if it happened now', 'says that it supposes');
 select is(
     (select e.detail from pgwhen.explain(:gold, 'U1') as e where e.gate = 'event'),
@@ -49,21 +57,37 @@ select is(
     ),
     'shows the document that the condition sees'
 );
-select is(t.reason('source', :gold), 'asks for attribute_changed, key tier', 'says what the rule asks for');
+select
+    is(
+        t.reason('source', :gold),
+        'asks for attribute_changed, key tier',
+        'says what the rule asks for'
+    );
 select is(t.reason('frequency', :gold), 'free', 'says that the frequency is free');
 select results_eq(
-    format($$ select e.reason, e.detail from pgwhen.explain(%s, 'U1') as e where e.gate = 'condition clause' $$, :gold),
-    $$ values ('true: {"user.points": {"$gte": 5}}', '{"field": "user.points", "saw": 5}'::jsonb) $$,
+    format(
+        $$ select e.reason, e.detail from pgwhen.explain(%s, 'U1') as e
+            where e.gate = 'condition clause' $$,
+        :gold
+    ),
+    $$ values ('true: {"user.points": {"$gte": 5}}',
+        '{"field": "user.points", "saw": 5}'::jsonb) $$,
     'shows each clause with the value it saw'
 );
 call t.change('{"tier": "gold", "points": 4}');
 select is(
-    t.gates(:gold), array['rule: pass', 'event: note', 'source: note', 'condition: stop', 'frequency: pass'],
+    t.gates(:gold),
+    array['rule: pass', 'event: note', 'source: note', 'condition: stop', 'frequency: pass'],
     'stops at a condition that is false'
 );
 select results_eq(
-    format($$ select e.reason, e.detail from pgwhen.explain(%s, 'U1') as e where e.gate = 'condition clause' $$, :gold),
-    $$ values ('false: {"user.points": {"$gte": 5}}', '{"field": "user.points", "saw": 4}'::jsonb) $$,
+    format(
+        $$ select e.reason, e.detail from pgwhen.explain(%s, 'U1') as e
+            where e.gate = 'condition clause' $$,
+        :gold
+    ),
+    $$ values ('false: {"user.points": {"$gte": 5}}',
+        '{"field": "user.points", "saw": 4}'::jsonb) $$,
     'and shows why'
 );
 select is(
@@ -81,21 +105,47 @@ select is(
     t.reason('event', :gold, :fired), 'waits in the outbox', 'says of an event that it waits'
 );
 select is(
-    t.gates(:gold, :fired), array['rule: pass', 'event: note', 'source: pass', 'condition: pass', 'frequency: pass'],
+    t.gates(:gold, :fired),
+    array['rule: pass', 'event: note', 'source: pass', 'condition: pass', 'frequency: pass'],
     'and what will become of it'
 );
 select t.process();
 select is(
     t.gates(:gold, :fired),
-    array['rule: pass', 'event: note', 'source: pass', 'condition: pass', 'frequency: pass', 'pending: note'],
+    array[
+        'rule: pass',
+        'event: note',
+        'source: pass',
+        'condition: pass',
+        'frequency: pass',
+        'pending: note'
+    ],
     'shows an action that waits'
 );
-select is(t.reason('event', :gold, :fired), 'processed at 2030-01-07T12:00:00Z', 'says when it was processed');
-select is(t.reason('pending', :gold, :fired), 'pending, due at 2030-01-07T12:00:00Z', 'says what waits, until when');
-select pgwhen.complete_actions('w-1', array[c.id], array[c.token]) from pgwhen.claim_actions('w-1') as c;
+select
+    is(
+        t.reason('event', :gold, :fired),
+        'processed at 2030-01-07T12:00:00Z',
+        'says when it was processed'
+    );
+select
+    is(
+        t.reason('pending', :gold, :fired),
+        'pending, due at 2030-01-07T12:00:00Z',
+        'says what waits, until when'
+    );
+select pgwhen.complete_actions('w-1', array[c.id], array[c.token])
+from pgwhen.claim_actions('w-1') as c;
 select is(
     t.gates(:gold, :fired),
-    array['rule: pass', 'event: note', 'source: pass', 'condition: pass', 'frequency: pass', 'log: note'],
+    array[
+        'rule: pass',
+        'event: note',
+        'source: pass',
+        'condition: pass',
+        'frequency: pass',
+        'log: note'
+    ],
     'shows what the log says'
 );
 select is(t.reason('log', :gold, :fired), 'success at 2030-01-07T12:00:00Z', 'with the outcome');
@@ -112,21 +162,35 @@ select is(
 select t.process();
 select is(
     t.gates(:gold, :suppressed),
-    array['rule: pass', 'event: note', 'source: pass', 'condition: pass', 'frequency: stop', 'log: note'],
+    array[
+        'rule: pass',
+        'event: note',
+        'source: pass',
+        'condition: pass',
+        'frequency: stop',
+        'log: note'
+    ],
     'stops at the frequency that suppressed it'
 );
 select is(
     t.reason('frequency', :gold, :suppressed),
-    'once_per_day: last fired at 2030-01-07T12:00:00Z, free again at 2030-01-08T12:00:00Z', 'and says until when'
+    'once_per_day: last fired at 2030-01-07T12:00:00Z, free again at 2030-01-08T12:00:00Z',
+    'and says until when'
 );
 select is(
     t.reason('frequency', :gold),
-    'once_per_day: last fired at 2030-01-07T12:00:00Z, free again at 2030-01-08T12:00:00Z', 'also of now'
+    'once_per_day: last fired at 2030-01-07T12:00:00Z, free again at 2030-01-08T12:00:00Z',
+    'also of now'
 );
 select is(
     (select e.detail from pgwhen.explain(:gold, 'U1') as e where e.gate = 'frequency'),
     jsonb_build_object(
-        'frequency', 'once_per_day', 'cooldownSeconds', 0, 'lastFiredAt', timestamptz '2030-01-07 12:00+00'
+        'frequency',
+        'once_per_day',
+        'cooldownSeconds',
+        0,
+        'lastFiredAt',
+        timestamptz '2030-01-07 12:00+00'
     ),
     'with what it goes by'
 );
@@ -134,19 +198,38 @@ select is((t.gates(:gold, :fired))[5], 'frequency: pass', 'an event is told as i
 
 call t.change('{"tier": "iron", "points": 5}');
 call t.change('{"tier": "iron", "points": 6}');
-select max(o.id) filter (where o.key = 'tier') as false_source, max(o.id) filter (where o.key = 'points') as other_key
+select
+    max(o.id) filter (where o.key = 'tier') as false_source,
+    max(o.id) filter (where o.key = 'points') as other_key
 from _pgwhen.outbox as o \gset
 select t.process();
-select is((t.gates(:gold, :false_source))[3], 'source: stop', 'stops at a source that asks for another change');
+select
+    is(
+        (t.gates(:gold, :false_source))[3],
+        'source: stop',
+        'stops at a source that asks for another change'
+    );
 select results_eq(
-    format($$ select e.reason, e.detail from pgwhen.explain(%s, 'U1', %s) as e where e.gate = 'source clause' $$, :gold, :false_source),
-    $$ values ('false: {"event.new": {"$eq": "gold"}}', '{"field": "event.new", "saw": "iron"}'::jsonb) $$,
+    format(
+        $$ select e.reason, e.detail from pgwhen.explain(%s, 'U1', %s) as e
+            where e.gate = 'source clause' $$,
+        :gold,
+        :false_source
+    ),
+    $$ values ('false: {"event.new": {"$eq": "gold"}}',
+        '{"field": "event.new", "saw": "iron"}'::jsonb) $$,
     'and shows what it saw'
 );
-select is((t.gates(:gold, :other_key))[3], 'source: stop', 'stops at a source that asks for another key');
+select
+    is(
+        (t.gates(:gold, :other_key))[3],
+        'source: stop',
+        'stops at a source that asks for another key'
+    );
 select is(
     t.reason('source', :gold, :other_key),
-    'asks for attribute_changed, key tier; the event is attribute_changed, keys *, points', 'and says what it is'
+    'asks for attribute_changed, key tier; the event is attribute_changed, keys *, points',
+    'and says what it is'
 );
 select pgwhen.emit('ordered', 'U1') as other_type \gset
 select is(
@@ -159,21 +242,35 @@ call t.change('{"tier": "gold", "points": 1}');
 select max(o.id) as false_condition from _pgwhen.outbox as o \gset
 select t.process();
 call t.change('{"tier": "gold", "points": 9}');
-select is((t.gates(:gold, :false_condition))[4], 'condition: stop', 'a condition is told with the facts of then');
+select
+    is(
+        (t.gates(:gold, :false_condition))[4],
+        'condition: stop',
+        'a condition is told with the facts of then'
+    );
 
-select t.a_rule('echo', 'echo', action_type => 'emit_event', action_config => '{"type": "echo"}') as echo \gset
+select
+    t.a_rule('echo', 'echo', action_type => 'emit_event', action_config => '{"type": "echo"}')
+        as echo
+\gset
 select pgwhen.emit('echo', 'U1');
 select t.process();
 select max(e.id) as looped from pgwhen.event as e where e.type = 'echo' \gset
 select is(
     t.gates(:echo, :looped),
-    array['rule: pass', 'event: note', 'source: pass', 'loop: stop', 'frequency: pass', 'log: note'], 'stops at a loop'
+    array[
+        'rule: pass', 'event: note', 'source: pass', 'loop: stop', 'frequency: pass', 'log: note'
+    ],
+    'stops at a loop'
 );
 select is(t.reason('loop', :echo, :looped), 'caused by rules ' || :echo, 'and says whose');
 
 -- Rules that are not live, or were not ----------------------------------------------------------
 
-select t.a_rule('toggled', 'toggled', '{"condition": {"event.data.n": 1}}', frequency => 'once') as toggled \gset
+select
+    t.a_rule('toggled', 'toggled', '{"condition": {"event.data.n": 1}}', frequency => 'once')
+        as toggled
+\gset
 select t.it_is('2030-01-07 14:00+00');
 select pgwhen.emit('toggled', 'U1', '{"n": 1}') as hit \gset
 select pgwhen.emit('toggled', 'U1', '{"n": 2}') as miss \gset
@@ -186,26 +283,40 @@ select is((t.gates(:toggled))[1], 'rule: stop', 'stops at a rule that is disable
 select is(t.reason('rule', :toggled), 'disabled', 'and says so');
 select is((t.gates(:toggled, :off))[1], 'rule: stop', 'also for an event that it missed');
 select is(
-    t.reason('rule', :toggled, :hit), 'disabled; changed at 2030-01-07T14:01:00Z, after this event was processed',
+    t.reason('rule', :toggled, :hit),
+    'disabled; changed at 2030-01-07T14:01:00Z, after this event was processed',
     'but not for one that it acted on before'
 );
 select is((t.gates(:toggled, :miss))[1:4],
-    array['rule: note', 'event: note', 'source: pass', 'condition: stop'], 'nor for one that it judged before'
+    array['rule: note', 'event: note', 'source: pass', 'condition: stop'],
+    'nor for one that it judged before'
 );
 select t.it_is('2030-01-07 14:02+00');
 update pgwhen.trigger_rule set enabled = true where id = :toggled;
 select is(
-    t.reason('rule', :toggled, :off), 'enabled only at 2030-01-07T14:02:00Z, after the event; rules look forward',
+    t.reason('rule', :toggled, :off),
+    'enabled only at 2030-01-07T14:02:00Z, after the event; rules look forward',
     'stops where a rule was enabled too late'
 );
 select is((t.gates(:toggled, :off))[1], 'rule: stop', 'which is the answer');
-select is((t.gates(:toggled, :hit))[1], 'rule: note', 'but not where it had been enabled before too');
-update pgwhen.trigger_rule set enabled = false, parked_reason = 'fired 200 times' where id = :toggled;
+select
+    is((t.gates(:toggled, :hit))[1], 'rule: note', 'but not where it had been enabled before too');
+update pgwhen.trigger_rule set enabled = false, parked_reason = 'fired 200 times'
+where id = :toggled;
 select is(t.reason('rule', :toggled), 'parked: fired 200 times', 'says why a rule is parked');
 update pgwhen.trigger_rule set deleted_date = '2030-01-07 14:03+00' where id = :toggled;
-select is(t.reason('rule', :toggled), 'deleted at 2030-01-07T14:03:00Z', 'says when a rule was deleted');
+select
+    is(
+        t.reason('rule', :toggled),
+        'deleted at 2030-01-07T14:03:00Z',
+        'says when a rule was deleted'
+    );
 select is(
-    (select e.reason from pgwhen.explain(:gold, 'U1', line_oa_id => 'shop') as e where e.gate = 'rule'),
+    (
+        select e.reason
+        from pgwhen.explain(:gold, 'U1', line_oa_id => 'shop') as e
+        where e.gate = 'rule'
+    ),
     'belongs to account default, not shop', 'stops at another account'
 );
 
@@ -221,7 +332,14 @@ select t.process();
 delete from pgwhen.audience_member;
 select is(
     t.gates(:edited, :event),
-    array['rule: pass', 'event: note', 'source: pass', 'condition: note', 'frequency: pass', 'pending: note'],
+    array[
+        'rule: pass',
+        'event: note',
+        'source: pass',
+        'condition: note',
+        'frequency: pass',
+        'pending: note'
+    ],
     'a condition that is false by now did not stop what fired'
 );
 select t.it_is('2030-01-07 15:00+00');
@@ -237,7 +355,11 @@ select is(
 select throws_ok(c.call, c.code, c.message, c.call || ' is refused')
 from (values
     ($$ select * from pgwhen.explain(-1, 'U1') $$, 'PW206', 'there is no rule -1'),
-    (format($$ select * from pgwhen.explain(%s, null) $$, :gold), 'PW206', 'explain needs a user_id'),
+    (
+        format($$ select * from pgwhen.explain(%s, null) $$, :gold),
+        'PW206',
+        'explain needs a user_id'
+    ),
     (
         format($$ select * from pgwhen.explain(%s, 'U2', %s) $$, :gold, :fired), 'PW207',
         format('event %s is not kept, or not one of user U2', :fired)

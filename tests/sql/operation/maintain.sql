@@ -10,7 +10,8 @@ select set_eq(
     'select jsonb_object_keys(pgwhen.maintain())',
     array['partitionsMade', 'partitionsDropped', 'actionsDeleted'], 'says what it did'
 );
-insert into pgwhen.scheduled_action (user_id, action_type, status, key, claim_token, deadline, updated_at, execute_at)
+insert into pgwhen.scheduled_action (user_id, action_type, status, key, claim_token, deadline,
+    updated_at, execute_at)
 select
     s.status || n, 't', s.status, gen_random_uuid(),
     case s.status when 'processing' then gen_random_uuid() end,
@@ -20,10 +21,13 @@ from unnest(array['pending', 'processing', 'done', 'failed', 'cancelled']) as s 
 cross join generate_series(0, 9) as n;
 
 select is(pgwhen.maintain(5) ->> 'actionsDeleted', '5', 'deletes no more actions than asked');
-select is(pgwhen.maintain(1000) ->> 'actionsDeleted', '22', 'then the rest of those that are finished and old');
+select is(pgwhen.maintain(1000) ->> 'actionsDeleted', '22',
+    'then the rest of those that are finished and old');
 select results_eq(
-    'select a.status, count(*) from pgwhen.scheduled_action as a group by a.status order by a.status',
-    $$ values ('cancelled', 1::bigint), ('done', 1), ('failed', 1), ('pending', 10), ('processing', 10) $$,
+    'select a.status, count(*)
+    from pgwhen.scheduled_action as a group by a.status order by a.status',
+    $$ values ('cancelled', 1::bigint), ('done', 1), ('failed', 1), ('pending', 10),
+        ('processing', 10) $$,
     'and never what is pending or processing, however old'
 );
 
@@ -32,11 +36,13 @@ select results_eq(
 select t.a_rule('false', 'asked', '{"condition": {"event.data.n": 1}}') as false \gset
 select pgwhen.emit('asked', 'U' || n) from generate_series(1, 3) as n;
 select pgwhen.process_events('w-1', batch_size => 1) from generate_series(1, 3);
-select is((select count(*) from _pgwhen.false_count), 3::bigint, 'false conditions are counted in batches');
+select is((select count(*) from _pgwhen.false_count), 3::bigint,
+    'false conditions are counted in batches');
 select pgwhen.maintain();
 select is((select count(*) from _pgwhen.false_count), 1::bigint, 'which it folds');
 select is(
-    (select c.condition_false from pgwhen.rule_counts as c where c.rule_id = :false), 3::numeric, 'and loses none'
+    (select c.condition_false from pgwhen.rule_counts as c where c.rule_id = :false), 3::numeric,
+        'and loses none'
 );
 
 select pgwhen.announce_worker('w-1', '{}');
@@ -48,7 +54,8 @@ select pgwhen.maintain();
 select is_empty('table _pgwhen.worker', 'and then forgets it');
 
 select throws_ok(
-    'select pgwhen.maintain(0)', 'PW301', 'batch_size must be 1 or more, not 0', 'refuses to do nothing'
+    'select pgwhen.maintain(0)', 'PW301', 'batch_size must be 1 or more, not 0',
+        'refuses to do nothing'
 );
 select t.it_is('2030-07-02 13:00:00+00');
 select pgwhen.emit('ordered', 'U1');
@@ -60,7 +67,8 @@ select is(
 select t.it_is('2030-07-02 13:00:01+00');
 select _pgwhen.maintain_if_due();
 select is(
-    (select c.done_at from _pgwhen.chore as c where c.name = 'maintain'), '2030-07-02 13:00:01+00', 'and then is'
+    (select c.done_at from _pgwhen.chore as c where c.name = 'maintain'),
+        '2030-07-02 13:00:01+00', 'and then is'
 );
 
 select finish();

@@ -19,14 +19,16 @@ select is(t.said('events waiting'), '1', 'counts events that wait');
 select t.it_is('2030-01-07 12:01:01+00');
 select is(
     t.said('events waiting'),
-    '1 | the oldest has waited since 2030-01-07T12:00:00Z: run a listener (pgwhen run), or call pgwhen.run_ticks()',
+    '1 | the oldest has waited since 2030-01-07T12:00:00Z: '
+    'run a listener (pgwhen run), or call pgwhen.run_ticks()',
     'says what to do where one has waited for long'
 );
 
 select t.a_rule('r', action_type => 'send_sms', action_config => '{}');
 select is(
     t.said('unserved type: send_sms'),
-    '1 rules | pgwhen run with a handler for it, or pgwhen.register_sql_action()', 'names types that nobody serves'
+    '1 rules | pgwhen run with a handler for it, or pgwhen.register_sql_action()',
+    'names types that nobody serves'
 );
 select pgwhen.emit('ordered', 'U' || n) from generate_series(1, 3) as n;
 select t.process();
@@ -43,7 +45,12 @@ select is(t.said('actions due: log_message'), null, 'does not count what is not 
 
 select count(*) from pgwhen.claim_actions('w-1', 2, '{send_sms}');
 select t.it_is('2030-01-07 12:10+00');
-select is(t.said('worker w-1'), 'send_sms | last seen at 2030-01-07T12:01:01Z', 'says when a worker is gone');
+select
+    is(
+        t.said('worker w-1'),
+        'send_sms | last seen at 2030-01-07T12:01:01Z',
+        'says when a worker is gone'
+    );
 select is(
     t.said('actions running past their deadline'),
     '2 | the next tick takes them back: run a listener, or call pgwhen.run_ticks()',
@@ -53,7 +60,8 @@ select is(
 update pgwhen.trigger_rule set enabled = false, parked_reason = 'fired 200 times' where name = 'r';
 select alike(
     t.said('parked rule: r'),
-    'fired 200 times | mend what loops, then: update pgwhen.trigger_rule set enabled = true where id = %',
+    'fired 200 times | mend what loops, then: '
+    'update pgwhen.trigger_rule set enabled = true where id = %',
     'names parked rules'
 );
 update pgwhen.trigger_rule set deleted_date = '2030-01-07' where name = 'r';

@@ -23,7 +23,10 @@ select c.token from pgwhen.claim_actions('w-1') as c \gset
 select is_empty('table pgwhen.due', 'and not what somebody has');
 select is_empty('table pgwhen.failed_actions', 'failed_actions is empty where nothing has failed');
 select pgwhen.fail_actions(
-    'w-1', array[:due], array[:'token'::uuid], array['{"message": "no", "nonRetryable": true}'::jsonb]
+    'w-1',
+    array[:due],
+    array[:'token'::uuid],
+    array['{"message": "no", "nonRetryable": true}'::jsonb]
 );
 select results_eq(
     'table pgwhen.failed_actions',

@@ -17,7 +17,8 @@ select bag_eq(
     'table pgwhen.queue',
     $$
     values
-        ('add_to_audience', 'pending', 1::bigint, 1::bigint, '2030-01-07 10:00+00'::timestamptz, true),
+        ('add_to_audience', 'pending', 1::bigint, 1::bigint, '2030-01-07 10:00+00'::timestamptz,
+            true),
         ('log_message', 'pending', 2, 1, '2030-01-07 12:00+00', false),
         ('log_message', 'processing', 1, 0, '2030-01-07 11:00+00', false)
     $$,

@@ -156,7 +156,7 @@ class Shop:
         )
 
     def wait_ended(self, count: int = 1, action_type: str = "%") -> list[dict[str, Any]]:
-        """Wait until so many actions have ended; return their rows, by id."""
+        """Wait until so many actions have ended; return their rows, events left out."""
         wait_until(
             self.conn,
             "select count(*) >= %s from pgwhen.scheduled_action"
@@ -164,7 +164,7 @@ class Shop:
             [count, action_type],
         )
         rows = self.conn.execute(
-            "select to_jsonb(a) from pgwhen.scheduled_action as a"
+            "select to_jsonb(a) - 'event' from pgwhen.scheduled_action as a"
             " where action_type like %s and status in ('done', 'failed') order by id",
             [action_type],
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -127,6 +129,30 @@ def test_no_more_in_flight_than_allowed(listener: Process, shop: Shop) -> None:
 
     shop.open_gate()
     assert len(shop.wait_ended(10)) == 10
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param('{"x": ' + "[" * 5000 + "]" * 5000 + "}", id="deep"),
+        pytest.param('{"x": "' + "x" * 10_000_000 + '"}', id="wide"),
+        pytest.param('{"x": [1e400, -1e400, 1e-400, 1e5000]}', id="large"),
+    ],
+)
+def test_event_that_python_would_rather_not_read(listener: Process, shop: Shop, data: str) -> None:
+    """What jsonb can hold reaches a handler, and holds up nobody."""
+    shop.conn.execute(
+        "insert into pgwhen.trigger_rule (name, source_type, action_type, frequency)"
+        " values ('r', 'ours', 'plain', 'always')"
+    )
+    listener.start(
+        "from pgwhen import action\n\n"
+        "@action('plain')\nasync def plain(ctx, config):\n"
+        "    return type(ctx.event['data']['x']).__name__\n"
+    )
+    shop.conn.execute("select pgwhen.emit('ours', 'u', %s::jsonb)", [data])
+
+    assert shop.wait_ended()[0]["result"] in {"list", "str"}
 
 
 def test_entry_point_is_served(listener: Process, shop: Shop, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the engine does, what the log says, what explain() says, and what a plain model says: one."""
+"""What the engine does, what the log, explain() and a plain model say of it: all the same."""
 
 from __future__ import annotations
 
@@ -85,8 +85,10 @@ def test_engine_agrees_with_the_model(world: World) -> None:
 def test_false_conditions_are_counted(world: World) -> None:
     """The count of each rule is how often its condition was false."""
     expected = Counter(rule.id for rule, _, gate in world.cases() if gate == "condition")
-    counted = dict(
-        world.conn.execute("select rule_id, condition_false::int from pgwhen.rule_counts").fetchall()
+    counted: dict[int, int] = dict(
+        world.conn.execute(
+            "select rule_id, condition_false::int from pgwhen.rule_counts"
+        ).fetchall()
     )
     assert counted == {rule: expected[rule] for rule in world.rules}
 
@@ -138,7 +140,8 @@ def sample(world: World) -> list[tuple[Rule, Event, str]]:
     cases = list(world.cases())
     world.random.shuffle(cases)
     taken: Counter[str] = Counter()
-    chosen, rest = [], []
+    chosen: list[tuple[Rule, Event, str]] = []
+    rest: list[tuple[Rule, Event, str]] = []
     for case in cases:
         taken[case[2]] += 1
         (chosen if taken[case[2]] <= CASES / 10 else rest).append(case)

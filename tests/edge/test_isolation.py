@@ -1,4 +1,4 @@
-"""Accounts never cross: the same user id, rules, audiences, attributes and clicks in two of them."""
+"""Accounts never cross: one user id, and rules and audiences of one name, in several of them."""
 
 from __future__ import annotations
 
@@ -145,7 +145,8 @@ def test_facts_are_of_one_account(conn: psycopg.Connection) -> None:
     emit(conn, "asked", *USERS)
     for account, user in USERS:
         conn.execute(
-            "insert into pgwhen.form_submission (line_oa_id, user_id, form_id) values (%s, %s, 'f')",
+            "insert into pgwhen.form_submission (line_oa_id, user_id, form_id)"
+            " values (%s, %s, 'f')",
             [account, user],
         )
     process(conn)

@@ -1,4 +1,4 @@
-"""Whoever holds a lock holds up what needs it, and nothing else; and pgwhen never waits for long."""
+"""Whoever holds a lock holds up what needs it, and nothing else; pgwhen never waits for long."""
 
 from __future__ import annotations
 
@@ -64,10 +64,12 @@ def test_a_locked_slot_holds_up_its_user_only(db: Database, conn: psycopg.Connec
 
 def test_a_locked_user_holds_up_its_action_only(db: Database, conn: psycopg.Connection) -> None:
     """A built-in action whose row the application has locked is put off, and is no failure."""
-    conn.execute("insert into pgwhen.line_user (user_id) select 'U' || n from generate_series(1, 9) n")
+    conn.execute(
+        "insert into pgwhen.line_user (user_id) select 'U' || n from generate_series(1, 9) n"
+    )
     conn.execute(
         "update pgwhen.trigger_rule set action_type = 'set_attribute',"
-        " action_config = '{\"attribute\": \"seen\", \"value\": true}'"
+        ' action_config = \'{"attribute": "seen", "value": true}\''
     )
     (holder,) = db.sessions(1)
     holder.execute("select from pgwhen.line_user where user_id = 'U5' for update")
@@ -89,15 +91,13 @@ def test_a_locked_user_holds_up_its_action_only(db: Database, conn: psycopg.Conn
 
 
 def test_a_locked_action_holds_up_itself_only(db: Database, conn: psycopg.Connection) -> None:
-    """A claimed action whose own row somebody has locked is left; the others of its batch are done."""
+    """A claimed action whose row somebody has locked is left; the others of its batch are done."""
     conn.execute(
         "insert into pgwhen.scheduled_action (user_id, action_type, action_config, key)"
         " select 'U' || n, 'add_to_audience', '{\"audience\": \"a\"}', gen_random_uuid()"
         " from generate_series(1, 5) as n"
     )
-    conn.execute(
-        "create table claimed as select _pgwhen.claim_sql_actions('w-1', 10) as actions"
-    )
+    conn.execute("create table claimed as select _pgwhen.claim_sql_actions('w-1', 10) as actions")
     (holder,) = db.sessions(1)
     holder.execute("select from pgwhen.scheduled_action where user_id = 'U3' for update")
 

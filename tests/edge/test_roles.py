@@ -37,18 +37,19 @@ def member(db: Database, admin: psycopg.Connection, group: str) -> Iterator[psyc
 
 
 def test_they_work_together(db: Database, admin: psycopg.Connection) -> None:
-    """An editor's rule, an application's event and a worker's call make an action that all can see."""
+    """An editor's rule, an application's event and a worker's call make an action for all to see."""
     with member(db, admin, "pgwhen_editor") as editor:
         editor.execute(
             "insert into pgwhen.trigger_rule"
             " (name, source_type, source_config, action_type, action_config) values"
-            " ('gold', 'attribute_changed', '{\"attribute\": \"tier\", \"to\": \"gold\"}',"
+            ' (\'gold\', \'attribute_changed\', \'{"attribute": "tier", "to": "gold"}\','
             " 'add_to_audience', '{\"audience\": \"gold members\"}'),"
             " ('thank', 'form_submitted', '{}', 'log_message', '{\"text\": \"thank you\"}')"
         )
     with member(db, admin, "pgwhen_application") as application:
         application.execute(
-            "insert into pgwhen.line_user (user_id, attributes) values ('U1', '{\"tier\": \"gold\"}')"
+            "insert into pgwhen.line_user (user_id, attributes)"
+            " values ('U1', '{\"tier\": \"gold\"}')"
         )
         application.execute(
             "insert into pgwhen.form_submission (user_id, form_id) values ('U1', 'quote')"
@@ -168,7 +169,8 @@ def test_a_rule_runs_code_as_nobody_else(db: Database, admin: psycopg.Connection
         worker.execute("select pgwhen.process_events('w-1')")
         worker.execute("select pgwhen.tick()")
     assert owner.execute(
-        "select action_type, status, error_message from pgwhen.scheduled_action order by action_type"
+        "select action_type, status, error_message from pgwhen.scheduled_action"
+        " order by action_type"
     ).fetchall() == [
         ("shop.steal", "pending", None),
         ("steal", "pending", "42501: permission denied for table account"),

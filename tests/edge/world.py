@@ -6,7 +6,6 @@ what is a loop, what a condition says and what a frequency allows is decided her
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg.types.json import Jsonb
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Iterator
 
     import psycopg
@@ -38,7 +38,7 @@ MISSING_USER = "there is no such user in pgwhen.line_user"
 
 @dataclass(frozen=True)
 class Rule:
-    """What the test knows of a rule; `since` is the step at which it went live, None if it is not."""
+    """What the test knows of a rule; `since` is the step at which it went live, if it is."""
 
     id: int
     line_oa_id: str
@@ -59,6 +59,7 @@ class Rule:
 class Event:
     """One event as the engine keeps it, and the step in which it was written."""
 
+    written: int
     id: int
     line_oa_id: str
     user_id: str
@@ -70,7 +71,6 @@ class Event:
     facts: dict[str, Any]
     at: datetime
     chain: list[int]
-    written: int
 
 
 @dataclass
@@ -121,28 +121,36 @@ class World:
 
     def _condition(self) -> dict[str, Any]:
         r = self.random
-        return r.choice([
-            {"user.points": {"$gte": r.randrange(10)}},
-            {"user.tier": {"$in": r.sample(TIERS, 2)}},
-            {"user.tier": None},
-            {"event.data.n": {"$lt": r.randrange(10)}},
-            {"$or": [{"user.points": {"$lt": 3}}, {"user.tier": "gold"}]},
-            {"user.points": {"$gte": r.randrange(10)}, "user.tier": {"$ne": "iron"}},
-        ])
+        return r.choice(
+            [
+                {"user.points": {"$gte": r.randrange(10)}},
+                {"user.tier": {"$in": r.sample(TIERS, 2)}},
+                {"user.tier": None},
+                {"event.data.n": {"$lt": r.randrange(10)}},
+                {"$or": [{"user.points": {"$lt": 3}}, {"user.tier": "gold"}]},
+                {"user.points": {"$gte": r.randrange(10)}, "user.tier": {"$ne": "iron"}},
+            ]
+        )
 
     def _source(self) -> tuple[str, dict[str, Any]]:
         r = self.random
         source_type = r.choice(["attribute_changed", "attribute_changed", "ordered", "asked"])
         source: dict[str, Any] = {}
         if source_type == "attribute_changed":
-            source = r.choice([
-                {},
-                {"attribute": "tier"},
-                {"attribute": "tier", "to": r.choice([*TIERS, None])},
-                {"attribute": "tier", "from": [r.choice(TIERS), None], "to": r.sample(TIERS, 2)},
-                {"attribute": "points", "crosses": {r.choice(["up", "down"]): r.randrange(10)}},
-                {"attribute": "mark"},
-            ])
+            source = r.choice(
+                [
+                    {},
+                    {"attribute": "tier"},
+                    {"attribute": "tier", "to": r.choice([*TIERS, None])},
+                    {
+                        "attribute": "tier",
+                        "from": [r.choice(TIERS), None],
+                        "to": r.sample(TIERS, 2),
+                    },
+                    {"attribute": "points", "crosses": {r.choice(["up", "down"]): r.randrange(10)}},
+                    {"attribute": "mark"},
+                ]
+            )
         elif r.random() < 0.4:
             source = {"key": r.choice(["web", "app"])}
         if r.random() < 0.5:
@@ -189,8 +197,15 @@ class World:
             " action_type, action_config, frequency, cooldown_seconds, enabled)"
             " values (%s, %s, %s, %s, %s, %s, %s, %s, %s) returning id",
             [
-                name, account, source_type, Jsonb(source_config), action_type, Jsonb(config),
-                frequency, cooldown, enabled,
+                name,
+                account,
+                source_type,
+                Jsonb(source_config),
+                action_type,
+                Jsonb(config),
+                frequency,
+                cooldown,
+                enabled,
             ],
         ).fetchone()  # type: ignore[misc]
         self.rules[rule_id] = Rule(
@@ -228,6 +243,7 @@ class World:
         self.step += 1
         rule = self.random.choice(list(self.rules.values()))
         what = self.random.choice(["toggle", "toggle", "rename", "edit"])
+        values: list[Any]
         if what == "toggle":
             sets, values = "enabled = %s", [rule.since is None]
             rule = replace(rule, since=self.step if rule.since is None else None)
@@ -237,9 +253,7 @@ class World:
             source = rule.source | {"condition": self._condition()}
             sets, values = "source_config = %s", [Jsonb(source)]
             if source != rule.source:
-                rule = replace(
-                    rule, source=source, since=None if rule.since is None else self.step
-                )
+                rule = replace(rule, source=source, since=None if rule.since is None else self.step)
         self.conn.execute(
             f"update pgwhen.trigger_rule set {sets} where id = %s".encode(), [*values, rule.id]
         )
@@ -269,7 +283,7 @@ class World:
             " from pgwhen.event where id > %s order by id",
             [known],
         ):
-            self.events[row[0]] = Event(*row, written=self.step)
+            self.events[row[0]] = Event(self.step, *row)
 
     def _judge(self, event: Event) -> None:
         for rule in sorted(self.rules.values(), key=lambda r: r.id):

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
+    Log = logging.LoggerAdapter[logging.Logger]
+
 Config = dict[str, Any]
-Log = logging.LoggerAdapter[logging.Logger]
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def member(db: Database, admin: psycopg.Connection, group: str) -> Iterator[psyc
 
 
 def test_they_work_together(db: Database, admin: psycopg.Connection) -> None:
-    """An editor's rule, an application's event and a worker's call make an action for all to see."""
+    """An editor's rule, an application's event and a worker's call make an action all can see."""
     with member(db, admin, "pgwhen_editor") as editor:
         editor.execute(
             "insert into pgwhen.trigger_rule"

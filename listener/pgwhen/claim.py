@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Levels of nesting that are still read.
+#: Levels of nesting that are still read; from Python 3.12 on its own limit is lower, some 10,000.
 DEEPEST = 50_000
 #: Digits of a whole number that Python is willing to read.
 LONGEST = 4_000
@@ -72,7 +72,7 @@ def loads(text: str | bytes) -> Any:
         try:
             return json.loads(text, parse_int=_whole_number)
         except RecursionError:
-            log.error("claimed actions cannot be read: nested deeper than %d", DEEPEST)  # noqa: TRY400
+            log.error("claimed actions cannot be read: nested too deep")  # noqa: TRY400
             return None
         finally:
             sys.setrecursionlimit(usual)

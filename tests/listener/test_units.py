@@ -261,7 +261,7 @@ def test_endless_message_is_cut() -> None:
     assert json.loads(error_text(ValueError("x" * 10_000)))["message"] == "x" * 4096 + "…"
 
 
-@pytest.mark.parametrize("depth", [200, 5_000, 20_000])
+@pytest.mark.parametrize("depth", [200, 5_000])
 def test_deep_json_is_read(depth: int) -> None:
     """Jsonb nests deeper than Python likes to follow."""
     value = loads("[" * depth + "]" * depth)
@@ -283,8 +283,8 @@ def test_long_numbers_are_read() -> None:
 
 def test_what_cannot_be_read_is_none(caplog: pytest.LogCaptureFixture) -> None:
     """And it is said."""
-    assert loads("[" * 60_000 + "]" * 60_000) is None
-    assert "nested deeper than" in caplog.text
+    assert loads("[" * 100_000 + "]" * 100_000) is None
+    assert "nested too deep" in caplog.text
 
 
 def test_visible_leaves_no_control_character() -> None:

@@ -120,12 +120,11 @@ class Daemon:
     async def _tick(self) -> None:
         while True:
             self._time_is_due.clear()
-            done, more = await patiently("tick", self._database.tick)
-            if not done:
-                await asyncio.sleep(TICK_GAP)
-            if not (done and more):
-                with suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._time_is_due.wait(), TICK_EVERY)
+            if await patiently("tick", self._database.tick):
+                continue
+            await asyncio.sleep(TICK_GAP)
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._time_is_due.wait(), TICK_EVERY)
 
     def _on_signal(self, number: signal.Signals) -> None:
         if self._stop.is_set():

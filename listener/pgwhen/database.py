@@ -133,11 +133,10 @@ class Database:
         """Give back what has not started; return as `complete_actions` does."""
         return await self._settle("select pgwhen.release_actions(%s, %s, %s) as id", released)
 
-    async def tick(self) -> tuple[int, bool]:
-        """Do a bounded part of what time has made due; return how much, and if more is due."""
-        rows = await self._call("select * from pgwhen.tick()", [])
-        row = rows[0]
-        return row["events"] + row["actions"] + row["recovered"], row["more"]
+    async def tick(self) -> int:
+        """Do what time has made due, for a second at most; return how much that was."""
+        rows = await self._call("call pgwhen.run_ticks(max_seconds => 1, events => false)", [])
+        return int(rows[0]["done"])
 
     async def _settle(
         self, query: str, outcomes: Iterable[Done | Failed | Released], *values: Any

@@ -5,6 +5,7 @@
 
 create or replace procedure pgwhen.run_ticks(
     max_seconds numeric default 50,
+    events boolean default true,
     inout done bigint default null
 )
 language plpgsql
@@ -24,7 +25,7 @@ begin
     commit;
     loop
         v_events := 0;
-        if _pgwhen.mark_batch(v_worker) then
+        if events and _pgwhen.mark_batch(v_worker) then
             commit;
             v_events := (pgwhen.process_events(v_worker)).events;
         end if;
@@ -45,10 +46,11 @@ begin
 end;
 $$;
 
-comment on procedure pgwhen.run_ticks(numeric, bigint) is  -- noqa: LT01
+comment on procedure pgwhen.run_ticks(numeric, boolean, bigint) is  -- noqa: LT01
 $doc$Tick until nothing is due, for max_seconds at most, committing in between: what pg_cron calls.
 
-`done` comes back as the number of events and actions that it dealt with; pass nothing for it.
+`done` comes back as the number of events and actions that it dealt with; pass nothing for it. With
+events => false it leaves the events to somebody else: a listener has its own way to take them.
 Several may run at once. Not inside a transaction block: it commits. Work that kills its backend,
 or runs out of statement_timeout, is isolated by the runs after it.
 

@@ -28,9 +28,14 @@ begin
 
     v_half := cardinality(v_old.trying) / 2;
     if v_half = 0 then
-        perform _pgwhen.park_event(
-            v_old.trying[1], 'it ended the connection or ran out of statement_timeout'
-        );
+        if exists (select from _pgwhen.outbox as o where o.id = v_old.trying[1]) then
+            if _pgwhen.can_be_had(v_old.trying) = '{}' then
+                return;  -- somebody else is at it; the mark stays for the next call
+            end if;
+            perform _pgwhen.park_event(
+                v_old.trying[1], 'it ended the connection or ran out of statement_timeout'
+            );
+        end if;
         perform _pgwhen.next_suspect(mark_suspect.worker);
     else
         update _pgwhen.suspect as s
@@ -49,28 +54,39 @@ returns _pgwhen.batch
 language plpgsql
 as $$
 declare
-    v_trying bigint[];
-    v_buckets smallint[];
     v_batch _pgwhen.batch;
 begin
-    select s.trying into v_trying from _pgwhen.suspect as s where s.worker = take_suspect.worker;
-
-    select array_agg(b.bucket)
-    into v_buckets
-    from (
-        select distinct o.bucket from _pgwhen.outbox as o where o.id = any(v_trying)
-    ) as b
-    where pg_try_advisory_xact_lock(_pgwhen.bucket_class(), b.bucket);
-
-    v_batch.ids := array(
-        select o.id
-        from _pgwhen.outbox as o
-        where o.id = any(v_trying) and o.bucket = any(v_buckets)
-        order by o.id
-    );
+    v_batch.ids := _pgwhen.can_be_had((
+        select s.trying from _pgwhen.suspect as s where s.worker = take_suspect.worker
+    ));
     v_batch.more := true;
     perform _pgwhen.next_suspect(take_suspect.worker);
     return v_batch;
+end;
+$$;
+
+-- Those of the events that still wait and whose buckets this transaction can lock, read after the
+-- locks are held.
+create or replace function _pgwhen.can_be_had(ids bigint[])
+returns bigint[]
+language plpgsql
+as $$
+declare
+    v_buckets smallint[];
+begin
+    select array_agg(b.bucket)
+    into v_buckets
+    from (
+        select distinct o.bucket from _pgwhen.outbox as o where o.id = any(can_be_had.ids)
+    ) as b
+    where pg_try_advisory_xact_lock(_pgwhen.bucket_class(), b.bucket);
+
+    return array(
+        select o.id
+        from _pgwhen.outbox as o
+        where o.id = any(can_be_had.ids) and o.bucket = any(v_buckets)
+        order by o.id
+    );
 end;
 $$;
 

@@ -180,7 +180,7 @@ select bag_eq(
         ('register_action(name, config_schema, options)'),
         ('register_sql_action(name, fn, batch, config_schema)'),
         ('release_actions(worker, ids, tokens)'),
-        ('run_ticks(max_seconds, done)'),
+        ('run_ticks(max_seconds, events, done)'),
         ('status()'),
         ('tail(after_id, max_rows)'),
         ('tick(batch_size)'),

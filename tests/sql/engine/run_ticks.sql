@@ -14,7 +14,7 @@ select is(
     (
         select p.prokind
         from pg_proc as p
-        where p.oid = 'pgwhen.run_ticks(numeric,bigint)'::regprocedure
+        where p.oid = 'pgwhen.run_ticks(numeric,boolean,bigint)'::regprocedure
     ),
     'p',
     'is a procedure'

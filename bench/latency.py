@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from bare_listener import READY
 from cluster import Database
 from listening import PATIENCE, listening
-from report import Ratio, quantile, say
+from report import Ratio, paired, quantile, say
 
 from pgwhen.embedded import without_libpq
 
@@ -79,15 +79,14 @@ def measure(server: Server, scale: float) -> list[Ratio]:
         for pace in PACES:
             count = max(20, int(pace.events * scale))
             say(f"latency: {count} events a round at {pace.per_second} a second")
-            ours: list[float] = []
-            bare: list[float] = []
+            ours: list[list[float]] = []
+            bare: list[list[float]] = []
             for number in range(1, ROUNDS + 1):
-                ours += (product := _product(database, conn, pace, count))
-                bare += (yardstick := _yardstick(database, conn, pace, count))
-                say(f"  round {number}: {_words(product)}; bare {_words(yardstick)}")
-            say(f"  all: {_words(ours)}; bare {_words(bare)}")
+                ours.append(_product(database, conn, pace, count))
+                bare.append(_yardstick(database, conn, pace, count))
+                say(f"  round {number}: {_words(ours[-1])}; bare {_words(bare[-1])}")
             for name, q in (("p50", 0.5), ("p99", 0.99)):
-                value = quantile(ours, q) / quantile(bare, q)
+                value = paired([quantile(w, q) for w in ours], [quantile(w, q) for w in bare])
                 ratios.append(Ratio(f"latency_{pace.name}_{name}", value, 2, at_most=True))
     return ratios
 

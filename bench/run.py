@@ -32,7 +32,10 @@ def main(names: list[str]) -> int | str:
     scale = float(os.environ.get("BENCH_SCALE", "1"))
     ratios = []
     with cluster() as server:
-        say(f"PostgreSQL {server.major}, {os.cpu_count()} processors, scale {scale:g}")
+        say(
+            f"PostgreSQL {server.major}, {os.cpu_count()} processors, of which others use "
+            f"{os.getloadavg()[0]:.1f}; scale {scale:g}"
+        )
         for name in names or MEASURES:
             ratios += MEASURES[name](server, scale)
     print()

@@ -3,6 +3,9 @@
 -- call only marks the batch, or halves the marked one, and is committed; the plain call after it
 -- tries exactly what is marked. Halving ends at one event, which is parked: moved to the processed
 -- events with a reason, and logged.
+--
+-- Where the server itself has been started since the mark, that is why the call was lost, and the
+-- same events are tried again: a restart must not look like a bad event.
 
 create or replace function _pgwhen.mark_suspect(worker text, batch_size integer)
 returns void
@@ -23,6 +26,13 @@ begin
             insert into _pgwhen.suspect (worker, trying, remaining, marked_at)
             values (mark_suspect.worker, v_ids, '{}', _pgwhen.clock());
         end if;
+        return;
+    end if;
+
+    if v_old.marked_at < pg_postmaster_start_time() then
+        update _pgwhen.suspect as s
+        set marked_at = _pgwhen.clock()
+        where s.worker = mark_suspect.worker;
         return;
     end if;
 

@@ -105,6 +105,10 @@ class Listener:
                 stderr=log,
             )
 
+    def check(self) -> None:
+        """See that it has not ended of itself."""
+        assert self._process.poll() is None, self.log
+
     def kill(self) -> None:
         """End it in the middle of whatever it does."""
         self._process.send_signal(signal.SIGKILL)
@@ -112,9 +116,16 @@ class Listener:
 
     def stop(self) -> None:
         """End it as an operator does; it must still be there, and end well."""
-        assert self._process.poll() is None, self.log
+        self.check()
         self._process.terminate()
         assert self._process.wait(2 * PATIENCE) == 0, self.log
+
+
+def restart(server: Server) -> None:
+    """Stop *server* as a power cut would, and start it again."""
+    stop = ("stop", "-w", "-m", "immediate", "-D", str(server.data))
+    assert server._spawn("pg_ctl", *stop).returncode == 0
+    server.start()
 
 
 class World:
@@ -148,9 +159,7 @@ class World:
             self.listener.kill()
             self.listener.start()
         else:
-            stop = ("stop", "-w", "-m", "immediate", "-D", str(self._server.data))
-            assert self._server._spawn("pg_ctl", *stop).returncode == 0
-            self._server.start()
+            restart(self._server)
 
     def finish(self) -> None:
         """Wait until all is processed, and stop the listener."""
@@ -240,6 +249,7 @@ def wait_for_sign(world: World, replay: Replay, kill: Kill, chance: random.Rando
     looks = chance.randrange(1, 8)
     with world.connect() as conn:
         while looks and replay.is_running:
+            world.listener.check()
             row = conn.execute(AT_WORK, [world.listener.worker]).fetchone()
             assert row is not None
             processing, batches, all_is_processed = row

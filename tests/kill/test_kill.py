@@ -10,11 +10,14 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from pgwhen import demo
+from pgwhen.deploy import deploy
 from pgwhen.embedded import Server
-from tests.kill.storm import Kill, outcome, shop, storm, world
+from tests.concurrency.scene import emit, process, scalar, waiting_events
+from tests.kill.storm import Kill, outcome, restart, shop, storm, world
 from tests.support import SOAK
 
 if TYPE_CHECKING:
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 counter = demo.example("count")
 
 #: So many kills of each kind (either victim, on either sign), and so many customers.
-KILLS, CUSTOMERS = (10, None) if SOAK else (2, 300)
+KILLS, CUSTOMERS = (15, None) if SOAK else (2, 300)
 SEED = random.randrange(2**32) if SOAK else 1
 
 
@@ -61,7 +64,7 @@ def test_kills_change_nothing(server: Server, tmp_path: Path) -> None:
         stormy.finish()
         found = outcome(stormy)
         with stormy.connect() as conn:
-            rows = conn.execute("select id, key::text from pgwhen.scheduled_action").fetchall()
+            actions = conn.execute("select id, key::text from pgwhen.scheduled_action").fetchall()
 
     print(f"seed {SEED}: {done} of {len(kills)} kills: {kills}")
     assert done == len(kills), "the replay ended before all kills were done"
@@ -71,7 +74,22 @@ def test_kills_change_nothing(server: Server, tmp_path: Path) -> None:
 
     deliveries = Counter((action, key) for key, action, _ in stormy.deliveries())
     print("delivered more than once:", sum(n > 1 for n in deliveries.values()))
-    assert deliveries.keys() == set(rows)
-    assert len({key for _, key in rows}) == len(rows)
+    assert deliveries.keys() == set(actions)
+    assert len({key for _, key in actions}) == len(actions)
     fired = sum(count["fired"] for count in counter.expected(customers=CUSTOMERS).values())
-    assert len(rows) + len(found["members"]) == fired
+    assert len(actions) + len(found["members"]) == fired
+
+
+def test_restarts_park_no_event(server: Server) -> None:
+    """P1. However often the server is killed under an event, the event is not what did it."""
+    deploy(server.conninfo)
+    with psycopg.connect(server.conninfo, autocommit=True) as conn:
+        emit(conn)
+    for _ in range(3):
+        restart(server)
+        with psycopg.connect(server.conninfo, autocommit=True) as conn:
+            process(conn, suspect=True)
+            assert len(waiting_events(conn)) == 1
+    with psycopg.connect(server.conninfo, autocommit=True) as conn:
+        process(conn, suspect=True)
+        assert scalar(conn, "select parked is not null from pgwhen.event")

@@ -211,7 +211,7 @@ create table _pgwhen.rule (
     constraint rule_pkey primary key (trigger_rule_id)
 );
 
-create index rule_match_idx on _pgwhen.rule (source_type, line_oa_id, key);
+create index rule_match_idx on _pgwhen.rule (key, source_type, line_oa_id);
 
 create table _pgwhen.action_type (
     name text not null,

@@ -43,6 +43,8 @@ returns jsonb[]
 language plpgsql
 volatile
 set plan_cache_mode = auto
+set enable_seqscan = on
+set enable_sort = on
 as $$
 declare
     v_action pgwhen.claimed_action;
@@ -72,6 +74,8 @@ returns jsonb[]
 language plpgsql
 volatile
 set plan_cache_mode = auto
+set enable_seqscan = on
+set enable_sort = on
 as $$
 declare
     v_results jsonb[];

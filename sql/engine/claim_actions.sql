@@ -9,6 +9,9 @@ volatile
 security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_sort = off
+set jit = off
 as $$
 begin
     perform _pgwhen.require_read_committed('claim_actions');

@@ -31,7 +31,7 @@ begin
 end;
 $$;
 
--- Who caused the events of a batch of actions, one of each user: the event's own chain and the rule.
+-- Who caused the events of a batch of actions, one of each user: the event's chain and the rule.
 create or replace function _pgwhen.cause_of(firings _pgwhen.firing[])
 returns jsonb
 language sql

@@ -2,8 +2,8 @@
 -- becomes a failed row, the others go on. Nothing is done now, so that an action which raises
 -- becomes an ordinary pending row and is retried. If not even that works, the event is parked.
 --
--- False where it needs rows that somebody else has locked: nothing has happened, and the event's turn
--- comes later.
+-- False where it needs rows that somebody else has locked: nothing has happened, and the event's
+-- turn comes later.
 create or replace function _pgwhen.fire_alone(worker text, event_id bigint)
 returns boolean
 language plpgsql

@@ -1,6 +1,7 @@
--- _pgwhen.match: the rules that ask for an event. By the index (source_type, line_oa_id, key), so
--- the cost depends on the rules that match and not on the rules that exist. A rule looks forward
--- only: events from before it was enabled are none of its business.
+-- _pgwhen.match: the rules that ask for an event. By the index (key, source_type, line_oa_id), so
+-- the cost depends on the rules that match and not on the rules that exist: the key comes first, as
+-- `= any` on a later column may be left to a filter where statistics are stale. A rule looks
+-- forward only: events from before it was enabled are none of its business.
 --
 -- Inlined where it is called, so that a batch of events is one nested loop over the index.
 

@@ -5,7 +5,8 @@
 -- what touches pgwhen's tables is in SECURITY DEFINER steps that trust nothing they are told. The
 -- search_path is pinned all the same: a schema in the caller's own may belong to others.
 -- Plans are generic ones: what they are chosen for is bounded by a batch, and planning anew for one
--- event costs more than the event.
+-- event costs more than the event. Nor are they ones for tables that were small when they were
+-- made, though a plan is kept until somebody analyzes: see docs/adr/0010-plans.md.
 --
 -- One EXCEPTION block holds one part of the batch, with constraints made immediate, for a deferred
 -- one would escape it. What raises is halved, down to one event, which fire_alone() takes apart.
@@ -26,6 +27,9 @@ language plpgsql
 volatile
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_sort = off
+set jit = off
 as $$
 declare
     v_lock_timeout constant text := pg_catalog.current_setting('lock_timeout');

@@ -5,6 +5,8 @@ volatile
 security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
 as $$
 begin
     perform _pgwhen.require_read_committed('release_actions');

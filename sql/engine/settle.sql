@@ -88,18 +88,26 @@ begin
 end;
 $$;
 
--- A definite non-delivery gives its slot back, if nobody has reserved since.
+-- A definite non-delivery gives its slot back, if nobody has reserved since. One slot after the
+-- other is locked by its key, and then reached by its place: a join might walk all reservations.
 create or replace function _pgwhen.give_back(endings _pgwhen.ending[], settled bigint[])
 returns void
 language plpgsql
 volatile
 as $$
+declare
+    v_first tid[];
+    v_later tid[];
 begin
     if not exists (select from unnest(give_back.endings) as e where e.give_back) then
         return;
     end if;
 
-    with slots as (
+    select
+        array_agg(h.place) filter (where h.previous_at is null),
+        array_agg(h.place) filter (where h.previous_at is not null)
+    into v_first, v_later
+    from (
         select e.trigger_rule_id, e.user_id, e.origin
         from unnest(give_back.endings) as e
         where e.give_back and e.action_id is null
@@ -111,30 +119,21 @@ begin
             and a.id = any(array(
                 select e.action_id from unnest(give_back.endings) as e where e.give_back
             ))
-    ),
-    back as materialized (
-        select h.trigger_rule_id, h.user_id, h.previous_at
-        from slots as s
-        inner join _pgwhen.reservation as h
-            on
-                h.trigger_rule_id = s.trigger_rule_id
-                and h.user_id = s.user_id
-                and h.holder = s.origin
-        order by h.trigger_rule_id, h.user_id
-        for no key update of h
-    ),
-    freed as (
-        delete from _pgwhen.reservation as h
-        using back as b
+        order by trigger_rule_id, user_id
+    ) as s
+    cross join lateral (
+        select r.ctid as place, r.previous_at
+        from _pgwhen.reservation as r
         where
-            h.trigger_rule_id = b.trigger_rule_id and h.user_id = b.user_id
-            and b.previous_at is null
-    )
-    update _pgwhen.reservation as h
-    set last_at = h.previous_at, previous_at = null
-    from back as b
-    where
-        h.trigger_rule_id = b.trigger_rule_id and h.user_id = b.user_id
-        and b.previous_at is not null;
+            r.trigger_rule_id = s.trigger_rule_id
+            and r.user_id = s.user_id
+            and r.holder = s.origin
+        for no key update
+    ) as h;
+
+    delete from _pgwhen.reservation as r where r.ctid = any(v_first);
+    update _pgwhen.reservation as r
+    set last_at = r.previous_at, previous_at = null
+    where r.ctid = any(v_later);
 end;
 $$;

@@ -3,6 +3,9 @@ returns pgwhen.tick_report
 language plpgsql
 volatile
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_sort = off
+set jit = off
 as $$
 declare
     v_until constant timestamptz := _pgwhen.clock() + _pgwhen.yield_after();

@@ -9,6 +9,8 @@ language plpgsql
 stable
 security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
 as $$
 declare
     v_rule constant pgwhen.trigger_rule := _pgwhen.rule_to_explain(explain.rule);
@@ -176,15 +178,34 @@ select coalesce(
     ),
     (
         select 'fired'
-        from pgwhen.scheduled_action as a
-        where
-            a.user_id = (trace_of.event).user_id
-            and a.trigger_rule_id = trace_of.rule_id
-            and a.status in ('pending', 'processing')
-            and a.event -> 'id' = pg_catalog.to_jsonb((trace_of.event).id)
+        from _pgwhen.live_actions(trace_of.rule_id, trace_of.event) as a
+        where a.event -> 'id' = pg_catalog.to_jsonb((trace_of.event).id)
         limit 1
     )
 );
+$$;
+
+-- What waits or runs for this rule and user. One by one, as each status has an index of its own.
+create or replace function _pgwhen.live_actions(rule_id bigint, event _pgwhen.outbox)
+returns setof pgwhen.scheduled_action
+language sql
+stable
+as $$
+select a.*
+from pgwhen.scheduled_action as a
+where
+    a.status = 'pending'
+    and a.user_id = (live_actions.event).user_id
+    and a.line_oa_id = (live_actions.event).line_oa_id
+    and a.trigger_rule_id = live_actions.rule_id
+union all
+select a.*
+from pgwhen.scheduled_action as a
+where
+    a.status = 'processing'
+    and a.user_id = (live_actions.event).user_id
+    and a.line_oa_id = (live_actions.event).line_oa_id
+    and a.trigger_rule_id = live_actions.rule_id;
 $$;
 
 -- A rule that could not fire for this event as it stands now may have been able to when the event
@@ -482,16 +503,10 @@ from (
         pg_catalog.jsonb_build_object(
             'actionId', a.id, 'attempts', a.retry_count, 'eventId', a.event -> 'id'
         )
-    from pgwhen.scheduled_action as a
+    from _pgwhen.live_actions((explain_outcome.rule).id, explain_outcome.event) as a
     where
-        a.user_id = (explain_outcome.event).user_id
-        and a.line_oa_id = (explain_outcome.event).line_oa_id
-        and a.trigger_rule_id = (explain_outcome.rule).id
-        and a.status in ('pending', 'processing')
-        and (
-            explain_outcome.event_id is null
-            or a.event -> 'id' = pg_catalog.to_jsonb(explain_outcome.event_id)
-        )
+        explain_outcome.event_id is null
+        or a.event -> 'id' = pg_catalog.to_jsonb(explain_outcome.event_id)
     order by a.execute_at, a.id
     limit 20
 ) as p

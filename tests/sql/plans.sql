@@ -1,0 +1,186 @@
+-- What a call costs does not depend on what it has nothing to do with: rules that do not match,
+-- actions that are not due, events behind its batch, history. Neither with plans that were made
+-- when the tables were empty, nor with new ones from statistics that say they still are.
+--
+-- Counted, not timed: pages read by a call, whatever they hold, and rows read by sequential scans.
+begin;
+\ir helpers.psql
+select plan(26);
+
+select t.it_is('2030-01-07 12:00+00');
+
+create table t.rows_before (relation regclass, rows bigint);
+create function t.rows_scanned() returns setof t.rows_before language sql as $$
+select s.relid::regclass, s.seq_tup_read
+from pg_stat_xact_all_tables as s
+where s.schemaname in ('pgwhen', '_pgwhen');
+$$;
+create function t.pages_of(statement text) returns bigint language plpgsql as $$
+declare
+    v_plan jsonb;
+begin
+    truncate t.rows_before;
+    insert into t.rows_before select r.* from t.rows_scanned() as r;
+    execute 'explain (analyze, buffers, timing off, format json) ' || pages_of.statement
+    into v_plan;
+    return (v_plan #> '{0,Plan,Shared Hit Blocks}')::bigint
+        + (v_plan #> '{0,Plan,Shared Read Blocks}')::bigint;
+end;
+$$;
+-- Tables of which the last statement scanned more than a handful of rows.
+create view t.scanned as
+select n.relation, n.rows - coalesce(o.rows, 0) as rows
+from t.rows_scanned() as n
+left join t.rows_before as o on n.relation = o.relation
+where n.rows - coalesce(o.rows, 0) > 200;
+
+create function t.costs(what text, statement text, pages integer) returns setof text
+language plpgsql as $$
+begin
+    return next cmp_ok(
+        t.pages_of(statement), '<=', pages::bigint, what || ' reads few pages'
+    );
+    return next is_empty('table t.scanned', what || ' scans no table');
+end;
+$$;
+
+-- A claim to settle, kept from one statement to the next.
+create table t.claim (id bigint, token uuid, n bigint);
+create function t.claim(size integer) returns bigint language sql as $$
+delete from t.claim;
+insert into t.claim (id, token, n)
+select c.id, c.token, row_number() over (order by c.id)
+from pgwhen.claim_actions('w-1', claim.size, '{log_message}') as c;
+select count(*) from t.claim;
+$$;
+create function t.complete(first integer, last integer) returns bigint language sql as $$
+select count(*)
+from pgwhen.complete_actions(
+    'w-1',
+    array(select c.id from t.claim as c where c.n between first and last order by c.n),
+    array(select c.token from t.claim as c where c.n between first and last order by c.n)
+);
+$$;
+create function t.fail(first integer, last integer) returns bigint language sql as $$
+select count(*)
+from pgwhen.fail_actions(
+    'w-1',
+    array(select c.id from t.claim as c where c.n between first and last order by c.n),
+    array(select c.token from t.claim as c where c.n between first and last order by c.n),
+    array_fill('{"nonRetryable": true}'::jsonb, array[last - first + 1])
+);
+$$;
+create function t.release(first integer, last integer) returns bigint language sql as $$
+select count(*)
+from pgwhen.release_actions(
+    'w-1',
+    array(select c.id from t.claim as c where c.n between first and last order by c.n),
+    array(select c.token from t.claim as c where c.n between first and last order by c.n)
+);
+$$;
+create function t.emit(size integer) returns bigint language sql as $$
+select count(pgwhen.emit('mine', 'U' || i, key => 'k')) from generate_series(1, emit.size) as i;
+$$;
+
+select t.a_rule('any', 'mine', frequency => 'once_per_day') as rule \gset
+select t.a_rule('key', 'mine', '{"key": "k"}');
+select t.a_rule(
+    'condition', 'mine', '{"condition": {"user.n": {"$gt": 0}}}', 'add_to_audience',
+    '{"audience": "a"}'
+);
+select t.a_rule(
+    'attribute', 'attribute_changed', '{"attribute": "n"}', 'set_attribute',
+    '{"attribute": "m", "value": 1}'
+);
+select t.a_user('warm', '{"n": 1}');
+analyze;
+
+-- Everything that a worker calls is planned, on tables that hold next to nothing.
+create procedure t.warm_up() language plpgsql as $$
+begin
+    for i in 1 .. 7 loop
+        update pgwhen.line_user set attributes = jsonb_build_object('n', i + 1);
+        perform t.emit(3);
+        perform pgwhen.process_events('w-1');
+        perform t.claim(3);
+        perform t.complete(1, 1);
+        perform t.fail(2, 2);
+        perform t.release(3, 3);
+        perform pgwhen.recover_stale_actions();
+        perform pgwhen.tick();
+    end loop;
+end;
+$$;
+call t.warm_up();
+call t.warm_up();
+delete from pgwhen.scheduled_action;
+delete from _pgwhen.reservation;
+
+-- And now comes what is somebody else's business.
+insert into _pgwhen.rule (
+    trigger_rule_id, line_oa_id, organization_id, source_type, key, enabled_date, frequency,
+    action_type, action_config, log_all
+)
+select
+    1000000 + n, case n % 3 when 0 then 'shop' else 'default' end, 'default',
+    case n % 2 when 0 then 'mine' else 'attribute_changed' end, 'other ' || n, '2020-01-01',
+    'always', 'log_message', '{}', false
+from generate_series(1, 100000) as n;
+insert into _pgwhen.reservation (trigger_rule_id, user_id, last_at, allowed_before, holder)
+select :rule, 'X' || n, '2030-01-01', '2030-01-01', gen_random_uuid()
+from generate_series(1, 30000) as n;
+insert into pgwhen.scheduled_action (
+    user_id, action_type, execute_at, status, key, claim_token, deadline, updated_at, created_date
+)
+select
+    'X' || n, case n % 2 when 0 then 'log_message' else 'nobody serves this' end,
+    case when s.status = 'pending' and n % 2 = 0 then '2031-01-01'
+        else '2029-12-31' end::timestamptz,
+    s.status, gen_random_uuid(), case s.status when 'processing' then gen_random_uuid() end,
+    case s.status when 'processing' then timestamptz '2031-01-01' end, '2030-01-07', '2030-01-01'
+from unnest(array['pending', 'done', 'processing']) as s (status)
+cross join generate_series(1, case s.status when 'processing' then 2000 else 30000 end) as n;
+insert into pgwhen.trigger_log
+(created_date, trigger_rule_id, line_oa_id, user_id, event_id, status)
+select '2030-01-07 11:00+00', :rule, 'default', 'X' || n, n, 'success'
+from generate_series(1, 30000) as n;
+select t.emit(400);
+insert into _pgwhen.outbox
+(bucket, line_oa_id, user_id, type, keys, data, facts, at, created_at)
+select
+    _pgwhen.bucket('default', 'Y' || n), 'default', 'Y' || n, 'not mine', '{*}', '{}', '{}',
+    '2030-01-01', '2030-01-01'
+from generate_series(1, 30000) as n;
+
+-- Plans that were made when the tables were empty.
+select t.costs('a batch of 100 events', $$ select pgwhen.process_events('w-1', '{}', 100) $$, 8000);
+select is(
+    (select count(*) from pgwhen.scheduled_action as a where a.user_id like 'U%'), 200::bigint,
+    'which has made 200 actions'
+);
+select t.costs('a claim of 100', 'select t.claim(100)', 2000);
+select is((select count(*) from t.claim), 100::bigint, 'which has claimed 100');
+select t.costs('completing 50', 'select t.complete(1, 50)', 2000);
+select t.costs('failing 25', 'select t.fail(51, 75)', 2000);
+select t.costs('releasing 25', 'select t.release(76, 100)', 1000);
+select t.costs('a pass over what is stale', 'select pgwhen.recover_stale_actions()', 50);
+select t.costs('a tick', 'select pgwhen.tick(100)', 8000);
+select t.costs(
+    'marking a suspect', $$ select pgwhen.process_events('w-2', suspect => true) $$, 8000
+);
+
+-- Plans that are made now, from statistics of then.
+discard plans;
+delete from _pgwhen.outbox;
+select t.emit(400);
+select t.costs(
+    'with new plans, a batch', $$ select pgwhen.process_events('w-1', '{}', 100) $$, 8000
+);
+select t.costs('with new plans, a claim', 'select t.claim(100)', 2000);
+select t.costs('with new plans, completing', 'select t.complete(1, 100)', 3000);
+select t.costs(
+    'explaining', format($$ select * from pgwhen.explain(%s, 'U7') $$, :rule), 1500
+);
+
+select finish();
+rollback;

@@ -153,7 +153,7 @@ select
 from generate_series(1, 30000) as n;
 
 -- Plans that were made when the tables were empty.
-select t.costs('a batch of 100 events', $$ select pgwhen.process_events('w-1', '{}', 100) $$, 8000);
+select t.costs('a batch of 100 events', $$ select pgwhen.process_events('w-1', '{}', 100) $$, 15000);
 select is(
     (select count(*) from pgwhen.scheduled_action as a where a.user_id like 'U%'), 200::bigint,
     'which has made 200 actions'
@@ -164,9 +164,9 @@ select t.costs('completing 50', 'select t.complete(1, 50)', 2000);
 select t.costs('failing 25', 'select t.fail(51, 75)', 2000);
 select t.costs('releasing 25', 'select t.release(76, 100)', 1000);
 select t.costs('a pass over what is stale', 'select pgwhen.recover_stale_actions()', 50);
-select t.costs('a tick', 'select pgwhen.tick(100)', 8000);
+select t.costs('a tick', 'select pgwhen.tick(100)', 15000);
 select t.costs(
-    'marking a suspect', $$ select pgwhen.process_events('w-2', suspect => true) $$, 8000
+    'marking a suspect', $$ select pgwhen.process_events('w-2', suspect => true) $$, 15000
 );
 
 -- Plans that are made now, from statistics of then.
@@ -174,7 +174,7 @@ discard plans;
 delete from _pgwhen.outbox;
 select t.emit(400);
 select t.costs(
-    'with new plans, a batch', $$ select pgwhen.process_events('w-1', '{}', 100) $$, 8000
+    'with new plans, a batch', $$ select pgwhen.process_events('w-1', '{}', 100) $$, 15000
 );
 select t.costs('with new plans, a claim', 'select t.claim(100)', 2000);
 select t.costs('with new plans, completing', 'select t.complete(1, 100)', 3000);

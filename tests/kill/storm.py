@@ -39,15 +39,17 @@ shop = demo.example("replay")
 #: A kill must cost seconds and not minutes, and however often it hits an action, not its last try.
 SETTINGS = {"staleProcessingMinute": 0.03, "retrySeconds": 0, "maxRetries": 1000}
 
-#: log_message, but to a file: a line for each delivery, written whole or not at all.
+#: log_message, but to a file: a line for each delivery, written whole or not at all. As a service
+#: at the other end of a network it takes its time, in which it can be killed.
 HANDLER = """
-import json, os
+import asyncio, json, os
 from pgwhen import action
 
 FILE = os.open(os.environ["DELIVERIES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 @action("log_message")
 async def log_message(ctx, config):
+    await asyncio.sleep(0.02)
     said = [str(ctx.idempotency_key), ctx.action_id, ctx.attempt]
     os.write(FILE, (json.dumps(said) + "\\n").encode())
 """

@@ -153,7 +153,9 @@ select
 from generate_series(1, 30000) as n;
 
 -- Plans that were made when the tables were empty.
-select t.costs('a batch of 100 events', $$ select pgwhen.process_events('w-1', '{}', 100) $$, 15000);
+select t.costs(
+    'a batch of 100 events', $$ select pgwhen.process_events('w-1', '{}', 100) $$, 15000
+);
 select is(
     (select count(*) from pgwhen.scheduled_action as a where a.user_id like 'U%'), 200::bigint,
     'which has made 200 actions'

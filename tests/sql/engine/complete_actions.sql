@@ -116,7 +116,9 @@ from (values
     ($$ select pgwhen.complete_actions('w-1', '{1}', array[]::uuid[]) $$, 'PW302'),
     ($$ select pgwhen.complete_actions('w-1', '{1}', null) $$, 'PW302'),
     (
-        $$ select pgwhen.complete_actions('w-1', '{1,null}', array_fill(gen_random_uuid(), '{2}')) $$,
+        $$
+        select pgwhen.complete_actions('w-1', '{1,null}', array_fill(gen_random_uuid(), '{2}'))
+        $$,
         'PW302'
     ),
     ($$ select pgwhen.complete_actions('w-1', '{1,2}', array[gen_random_uuid(), null]) $$, 'PW302'),

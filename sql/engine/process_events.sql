@@ -37,7 +37,10 @@ declare
     v_batch _pgwhen.batch;
     v_todo bigint[];
     v_size integer;
+    v_part bigint[];
+    v_turn bigint[];
     v_fired _pgwhen.fired;
+    v_claimed jsonb;
     v_pass pgwhen.pass := row(0, true, null, '[]'::jsonb)::pgwhen.pass;
 begin
     perform _pgwhen.check_pass(worker, batch_size);
@@ -53,15 +56,23 @@ begin
         -- Before the block, which takes back what it has set where it raises.
         perform pg_catalog.set_config('lock_timeout', _pgwhen.patience(v_size), true);
         begin
-            v_fired := _pgwhen.fire(
-                worker, v_todo[:v_size], action_types,
-                coalesce(claim_limit, 1000000) - pg_catalog.jsonb_array_length(v_pass.actions)
-            );
-            if pg_catalog.cardinality(v_fired.sql_actions) > 0 then
-                perform _pgwhen.run_sql_actions(worker, v_fired.sql_actions);
-            end if;
+            v_part := v_todo[:v_size];
+            v_claimed := v_pass.actions;
+            loop
+                v_turn := _pgwhen.next_turn(v_part);
+                v_fired := _pgwhen.fire(
+                    worker, v_turn, action_types,
+                    coalesce(claim_limit, 1000000) - pg_catalog.jsonb_array_length(v_claimed)
+                );
+                if pg_catalog.cardinality(v_fired.sql_actions) > 0 then
+                    perform _pgwhen.run_sql_actions(worker, v_fired.sql_actions);
+                end if;
+                v_claimed := v_claimed || v_fired.claimed;
+                exit when v_turn = v_part;
+                v_part := array(select p from unnest(v_part) as p where p <> all(v_turn));
+            end loop;
             set constraints all immediate;
-            v_pass.actions := v_pass.actions || v_fired.claimed;
+            v_pass.actions := v_claimed;
         exception
             when others then
                 if v_size > 1 then
@@ -115,6 +126,29 @@ begin
         raise exception 'batch_size must be 1 to 10000, not %', check_pass.batch_size
             using errcode = 'PW301', hint = 'Leave it out for the setting batchSize.';
     end if;
+end;
+$$;
+
+-- Which of the ids to fire before the users' own SQL actions are called: where there are such, one
+-- event of each user, so that an action sees what was before its event and nothing that came after.
+create or replace function _pgwhen.next_turn(ids bigint[])
+returns bigint[]
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+select case
+    when exists (
+        select from _pgwhen.action_type as t where t.kind = 'sql' and not t.builtin
+    ) then array(
+        select min(o.id)
+        from _pgwhen.outbox as o
+        where o.id = any(next_turn.ids)
+        group by o.line_oa_id, o.user_id
+        order by 1
+    )
+    else next_turn.ids
 end;
 $$;
 

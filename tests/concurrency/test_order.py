@@ -28,6 +28,18 @@ if TYPE_CHECKING:
 
 EVENTS, USERS = (20_000, 200) if SOAK else (2_000, 50)
 
+#: Two SQL actions that note what the user's attributes are when they are called.
+LOOK = """
+create function app.look(line_oa_id text, user_id text, config jsonb, ctx jsonb)
+returns jsonb language sql as $$
+insert into app.effect (user_id, event_id, rule, config)
+select u.user_id, 0, 0, u.attributes from pgwhen.line_user as u where u.user_id = look.user_id
+returning to_jsonb(n)
+$$;
+select pgwhen.register_sql_action(name, 'app.look(text, text, jsonb, jsonb)')
+from unnest(array['a_look', 'z_look']) as name;
+"""
+
 #: Pairs of neighbours in the order of effects of which the later event came first.
 INVERSIONS = """
 select count(*)
@@ -144,3 +156,20 @@ def test_three_processors_keep_the_order(
     assert log_counts(shop) == {"success": EVENTS}
     assert scalar(shop, INVERSIONS) == 0
     assert min(shares) > 0, f"not really parallel: {shares}"
+
+
+def test_an_action_sees_what_was_before_its_event(shop: psycopg.Connection) -> None:
+    """P1. In one batch too, whatever the action types' names: each event has its turn."""
+    shop.execute(LOOK.encode())
+    add_rule(shop, "1", "z_look", event="first")
+    add_rule(shop, "2", "set_attribute", {"attribute": "seen", "value": True}, event="second")
+    add_rule(shop, "3", "a_look", event="third")
+    for user in ("u1", "u2"):
+        shop.execute("insert into pgwhen.line_user (user_id) values (%s)", [user])
+        for event in ("first", "second", "third"):
+            emit(shop, user, event)
+
+    process_all(shop)
+
+    seen = shop.execute("select user_id, config from app.effect order by user_id, n").fetchall()
+    assert seen == [(user, what) for user in ("u1", "u2") for what in ({}, {"seen": True})]

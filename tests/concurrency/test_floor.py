@@ -330,6 +330,26 @@ def test_an_open_writer_is_passed_and_found_again(
     assert found == (end == "commit")
 
 
+def test_a_prepared_writer_is_found_when_it_is_committed(
+    db: Database, shop: psycopg.Connection, takers: list[Taker]
+) -> None:
+    """P1. Two-phase commit, with the doorbell off: no session is left, the transaction is."""
+    if scalar(shop, "show max_prepared_transactions") == "0":
+        pytest.skip("this server has no prepared transactions")
+    writer = db.connect(autocommit=False)
+    writer.execute("set local pgwhen.doorbell = off")
+    late = emit(writer)
+    writer.execute("prepare transaction 'late'")
+    for _ in range(3):
+        emit(shop)
+        takers[0].take()
+        takers[0].end()
+    shop.execute("commit prepared 'late'")
+    assert waiting_events(shop) == [late]
+
+    assert left(takers) == []
+
+
 def test_a_writer_that_no_snapshot_shows_is_not_passed(db: Database, takers: list[Taker]) -> None:
     """P1. Nobody with a later xid has ended, so a snapshot's xmax lies below the writer's xid."""
     writer = db.connect(autocommit=False)

@@ -90,7 +90,10 @@ create table pgwhen.form_submission (
     data jsonb not null default '{}',
     at timestamptz not null,
     constraint form_submission_pkey primary key (id),
-    constraint form_submission_at_is_finite check (isfinite(at))
+    constraint form_submission_data_is_object check (jsonb_typeof(data) = 'object'),
+    constraint form_submission_at_is_in_range check (
+        at >= '0001-01-01 00:00:00+00' and at < '10000-01-01 00:00:00+00'
+    )
 );
 
 create table pgwhen.campaign_click (
@@ -103,7 +106,10 @@ create table pgwhen.campaign_click (
     data jsonb not null default '{}',
     at timestamptz not null,
     constraint campaign_click_pkey primary key (id),
-    constraint campaign_click_at_is_finite check (isfinite(at))
+    constraint campaign_click_data_is_object check (jsonb_typeof(data) = 'object'),
+    constraint campaign_click_at_is_in_range check (
+        at >= '0001-01-01 00:00:00+00' and at < '10000-01-01 00:00:00+00'
+    )
 );
 
 create table pgwhen.friend_track_event (
@@ -114,7 +120,10 @@ create table pgwhen.friend_track_event (
     data jsonb not null default '{}',
     at timestamptz not null,
     constraint friend_track_event_pkey primary key (id),
-    constraint friend_track_event_at_is_finite check (isfinite(at))
+    constraint friend_track_event_data_is_object check (jsonb_typeof(data) = 'object'),
+    constraint friend_track_event_at_is_in_range check (
+        at >= '0001-01-01 00:00:00+00' and at < '10000-01-01 00:00:00+00'
+    )
 );
 
 create table pgwhen.booking_event (
@@ -126,7 +135,10 @@ create table pgwhen.booking_event (
     data jsonb not null default '{}',
     at timestamptz not null,
     constraint booking_event_pkey primary key (id),
-    constraint booking_event_at_is_finite check (isfinite(at))
+    constraint booking_event_data_is_object check (jsonb_typeof(data) = 'object'),
+    constraint booking_event_at_is_in_range check (
+        at >= '0001-01-01 00:00:00+00' and at < '10000-01-01 00:00:00+00'
+    )
 );
 
 -- Workflows (the journeys come later; rules and actions already refer to them) --------------
@@ -267,7 +279,10 @@ create table _pgwhen.outbox (
     at timestamptz not null,
     created_at timestamptz not null,
     chain bigint[] not null default '{}',
-    constraint outbox_pkey primary key (id)
+    constraint outbox_pkey primary key (id),
+    constraint outbox_at_is_in_range check (
+        at >= '0001-01-01 00:00:00+00' and at < '10000-01-01 00:00:00+00'
+    )
 ) with (
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_threshold = 1000,
@@ -317,6 +332,7 @@ create table _pgwhen.suspect (
     worker text not null,
     trying bigint[] not null,
     remaining bigint[] not null,
+    alone boolean not null default false,
     marked_at timestamptz not null,
     constraint suspect_pkey primary key (worker)
 );
@@ -512,7 +528,8 @@ create type _pgwhen.firing as (
 
 create type _pgwhen.batch as (
     ids bigint[],
-    more boolean
+    more boolean,
+    alone boolean
 );
 
 create type _pgwhen.fired as (

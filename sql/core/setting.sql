@@ -49,6 +49,38 @@ select case pg_catalog.jsonb_typeof(span.value)
 end;
 $$;
 
+-- What a setting may hold: a whole number or a fraction between two bounds, or a span of time up to
+-- one.
+create or replace function _pgwhen.setting_fits(name text, value jsonb)
+returns boolean
+language plpgsql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_number numeric;
+begin
+    if setting_fits.name like '%Retention' then
+        return _pgwhen.span(setting_fits.value) between interval '0' and interval '100 years';
+    end if;
+    if jsonb_typeof(setting_fits.value) <> 'number' then
+        return false;
+    end if;
+    v_number := setting_fits.value;
+    return case setting_fits.name
+        when 'batchSize' then v_number between 1 and 10000 and v_number = trunc(v_number)
+        when 'maxRetries' then v_number between 0 and 1000000 and v_number = trunc(v_number)
+        when 'retrySeconds' then v_number between 0 and 31536000
+        when 'staleProcessingMinute' then v_number between 0.001 and 525600
+        when 'loopGuardPerMinute' then v_number between 1 and 1000000 and v_number = trunc(v_number)
+        when 'maxChainDepth' then v_number between 1 and 1000 and v_number = trunc(v_number)
+    end;
+exception
+    when data_exception then
+        return false;
+end;
+$$;
+
 -- Refuses a setting that no function reads, or a value that none could use.
 create or replace function _pgwhen.check_setting()
 returns trigger
@@ -58,7 +90,6 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_default constant jsonb := _pgwhen.default_settings() -> new.name;
-    v_ok boolean;
 begin
     if v_default is null then
         raise exception 'there is no setting "%"', new.name
@@ -67,17 +98,7 @@ begin
                     || (select string_agg(k, ', ' order by k)
                         from jsonb_object_keys(_pgwhen.default_settings()) as k) || '.';
     end if;
-    begin
-        v_ok := case
-            when new.name like '%Retention' then _pgwhen.span(new.value) >= interval '0'
-            else jsonb_typeof(new.value) = 'number' and (new.value)::numeric >= 0
-                and (new.name <> 'batchSize' or (new.value)::numeric between 1 and 10000)
-        end;
-    exception
-        when data_exception then
-            v_ok := false;
-    end;
-    if v_ok is not true then
+    if _pgwhen.setting_fits(new.name, new.value) is not true then
         raise exception 'setting "%" cannot be %', new.name, new.value
             using errcode = 'PW201',
                 hint = format('Write something like its default, %s.', v_default);

@@ -33,7 +33,7 @@ begin
         exception
             when lock_not_available or deadlock_detected then
                 raise;
-            when others then
+            when assert_failure or others then
                 get stacked diagnostics v_why = message_text;
                 perform _pgwhen.settle(array[
                     _pgwhen.ending_of(
@@ -46,7 +46,7 @@ begin
 exception
     when lock_not_available or deadlock_detected then
         return false;
-    when others then
+    when assert_failure or others then
         get stacked diagnostics v_why = message_text;
         perform _pgwhen.park_event(fire_alone.event_id, sqlstate || ': ' || v_why);
         return true;

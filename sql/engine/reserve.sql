@@ -70,8 +70,12 @@ select case
     when allowed_before.frequency = 'once' then '-infinity'
     else least(
         allowed_before.at - allowed_before.period,
-        pg_catalog.date_trunc(allowed_before.calendar, allowed_before.at, allowed_before.time_zone)
-        - interval '1 microsecond'
+        _pgwhen.first_instant(
+            pg_catalog.date_trunc(
+                allowed_before.calendar, allowed_before.at at time zone allowed_before.time_zone
+            ),
+            allowed_before.time_zone
+        ) - interval '1 microsecond'
     )
 end;
 $$;
@@ -92,11 +96,35 @@ select case
     when free_at.frequency = 'once' then 'infinity'
     else greatest(
         free_at.last_at + free_at.period,
-        (
+        _pgwhen.first_instant(
             pg_catalog.date_trunc(free_at.calendar, free_at.last_at at time zone free_at.time_zone)
-            + ('1 ' || free_at.calendar)::interval
-        ) at time zone free_at.time_zone
+            + ('1 ' || free_at.calendar)::interval,
+            free_at.time_zone
+        )
     )
+end;
+$$;
+
+-- When a wall clock first shows a time. Where clocks go back over midnight, it shows midnight
+-- twice, and Postgres means the second; a day begins with the first, which goes by the offset of
+-- the day before.
+create or replace function _pgwhen.first_instant(wall timestamp, time_zone text)
+returns timestamptz
+language plpgsql
+stable
+as $$
+declare
+    v_plain constant timestamptz := first_instant.wall at time zone first_instant.time_zone;
+    v_day_before constant timestamptz := v_plain - interval '24 hours';
+    v_early constant timestamptz := (
+        first_instant.wall
+        - (v_day_before at time zone first_instant.time_zone - v_day_before at time zone 'UTC')
+    ) at time zone 'UTC';
+begin
+    if v_early at time zone first_instant.time_zone = first_instant.wall then
+        return least(v_early, v_plain);
+    end if;
+    return v_plain;
 end;
 $$;
 

@@ -30,7 +30,7 @@ begin
             perform _pgwhen.run_sql_actions(worker, v_todo[:v_size]);
             set constraints all immediate;
         exception
-            when others then
+            when assert_failure or others then
                 if v_size > 1 then
                     v_size := v_size / 2;
                     continue;

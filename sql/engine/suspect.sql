@@ -1,8 +1,10 @@
 -- What kills a backend, or runs out of its statement_timeout, cannot be caught where it happens.
 -- The caller that lost its call knows, and says so by process_events(…, suspect => true): that
 -- call only marks the batch, or halves the marked one, and is committed; the plain call after it
--- tries exactly what is marked. Halving ends at one event, which is parked: moved to the processed
--- events with a reason, and logged.
+-- tries exactly what is marked. Halving ends at one event, which is then tried alone: rule by rule,
+-- with nothing done now, so that a SQL action which kills its backend becomes a pending row and
+-- fails by itself. If not even that survives, the event is parked: moved to the processed events
+-- with a reason, and logged.
 --
 -- Where the server itself has been started since the mark, that is why the call was lost, and the
 -- same events are tried again: a restart must not look like a bad event.
@@ -39,6 +41,12 @@ begin
     v_half := cardinality(v_old.trying) / 2;
     if v_half = 0 then
         if exists (select from _pgwhen.outbox as o where o.id = v_old.trying[1]) then
+            if not v_old.alone then
+                update _pgwhen.suspect as s
+                set alone = true, marked_at = _pgwhen.clock()
+                where s.worker = mark_suspect.worker;
+                return;
+            end if;
             if _pgwhen.can_be_had(v_old.trying) = '{}' then
                 return;  -- somebody else is at it; the mark stays for the next call
             end if;
@@ -64,12 +72,13 @@ returns _pgwhen.batch
 language plpgsql
 as $$
 declare
+    v_suspect _pgwhen.suspect;
     v_batch _pgwhen.batch;
 begin
-    v_batch.ids := _pgwhen.can_be_had((
-        select s.trying from _pgwhen.suspect as s where s.worker = take_suspect.worker
-    ));
+    select s.* into v_suspect from _pgwhen.suspect as s where s.worker = take_suspect.worker;
+    v_batch.ids := _pgwhen.can_be_had(v_suspect.trying);
     v_batch.more := true;
+    v_batch.alone := v_suspect.alone;
     perform _pgwhen.next_suspect(take_suspect.worker);
     return v_batch;
 end;
@@ -110,7 +119,7 @@ delete from _pgwhen.suspect as s
 where s.worker = next_suspect.worker and s.remaining = '{}';
 
 update _pgwhen.suspect as s
-set trying = s.remaining, remaining = '{}', marked_at = _pgwhen.clock()
+set trying = s.remaining, remaining = '{}', alone = false, marked_at = _pgwhen.clock()
 where s.worker = next_suspect.worker;
 $$;
 

@@ -58,7 +58,7 @@ happened (default now); frequency and the conditions' $now go by it. If the tran
 back, the event never was. Changes of attributes are not emitted: write pgwhen.line_user.
 
 Raises PW203 for an empty or reserved event type, a missing user, data that is not an object, or
-an infinite time.
+a time outside of the years 1 to 9999.
 
   select pgwhen.emit('order_paid', 'U1', '{"total": 990}', at => '2026-11-30 09:00+07');
 $doc$;
@@ -94,7 +94,7 @@ begin
     elsif check_emit.data is not null and jsonb_typeof(check_emit.data) <> 'object' then
         v_wrong := format('data must be a JSON object, not %s', jsonb_typeof(check_emit.data));
         v_hint := 'Put the value under a name: {"value": …}.';
-    elsif not isfinite(check_emit.at) then
+    elsif not _pgwhen.can_happen_at(check_emit.at) then
         v_wrong := format('an event cannot happen at %s', check_emit.at);
         v_hint := 'Give the instant at which it happened, or leave `at` out for now.';
     else

@@ -176,7 +176,7 @@ begin
             n.user_id,
             n.at,
             to_jsonb(n) ->> tg_argv[1] as key,
-            n.data || _pgwhen.renamed(to_jsonb(n), tg_argv[2]::jsonb) as data
+            _pgwhen.with_columns(n.data, to_jsonb(n), tg_argv[2]::jsonb) as data
         from new_rows as n
     ) as e
     left join pgwhen.line_user as u on u.line_oa_id = e.line_oa_id and u.user_id = e.user_id
@@ -189,16 +189,20 @@ begin
 end;
 $$;
 
--- The columns of a row that `names` ({column: key}) lists, under their camelCase keys.
-create or replace function _pgwhen.renamed(columns jsonb, names jsonb)
+-- An event's data and the columns of its row that `names` ({column: key}) lists, under their
+-- camelCase keys. The columns are the truth: what the data says under those keys does not count.
+create or replace function _pgwhen.with_columns(data jsonb, columns jsonb, names jsonb)
 returns jsonb
 language sql
 immutable
 as $$
-select coalesce(
-    pg_catalog.jsonb_object_agg(n.value, renamed.columns -> n.key)
-        filter (where renamed.columns -> n.key <> 'null'),
-    '{}'
-)
-from pg_catalog.jsonb_each_text(renamed.names) as n;
+select with_columns.data - array(select n.value from pg_catalog.jsonb_each_text(with_columns.names) as n)
+    || coalesce(
+        (
+            select pg_catalog.jsonb_object_agg(n.value, with_columns.columns -> n.key)
+            from pg_catalog.jsonb_each_text(with_columns.names) as n
+            where with_columns.columns -> n.key <> 'null'
+        ),
+        '{}'
+    );
 $$;

@@ -1,7 +1,7 @@
 -- set_attribute: one of the user's attributes is set, or cleared by null.
 begin;
 \ir ../helpers.psql
-select plan(13);
+select plan(14);
 
 select t.a_user('U1', '{"tier": "gold", "points": 5}');
 select t.a_user('U1', '{"tier": "iron"}', line_oa_id => 'shop');
@@ -28,9 +28,14 @@ select results_eq(
     $$ values ('tier', '"gold"'::jsonb, '{"level": [1]}'::jsonb) $$, 'which is an event'
 );
 
+update pgwhen.line_user set updated_date = '2020-01-01 00:00+00';
 delete from _pgwhen.outbox;
 select t.set_attribute('{U1}', array['{"attribute": "tier", "value": {"level": [1]}}'::jsonb]);
-select is_empty('table _pgwhen.outbox', 'writes nothing where nothing changes');
+select is_empty('table _pgwhen.outbox', 'is no event where nothing changes');
+select set_eq(
+    'select u.updated_date from pgwhen.line_user as u',
+    $$ values ('2020-01-01 00:00+00'::timestamptz) $$, 'and does not write the row'
+);
 select t.set_attribute('{U1}', array['{"attribute": "tier", "value": null}'::jsonb]);
 select results_eq(
     'select o.key, o.old, o.new from _pgwhen.outbox as o',

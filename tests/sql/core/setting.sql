@@ -1,7 +1,7 @@
 -- pgwhen.setting and _pgwhen.setting: a row that is missing means the default.
 begin;
 \ir ../helpers.psql
-select plan(24);
+select plan(30);
 
 select is(_pgwhen.setting('maxRetries'), '3', 'is the default where there is no row');
 insert into pgwhen.setting (name, value) values ('maxRetries', '5');
@@ -43,7 +43,13 @@ from (values
     ('eventRetention', '"a while"'),
     ('eventRetention', '"-1 day"'),
     ('eventRetention', '[]'),
-    ('staleProcessingMinute', '{}')
+    ('staleProcessingMinute', '{}'),
+    ('staleProcessingMinute', '0'),
+    ('staleProcessingMinute', '1000000'),
+    ('loopGuardPerMinute', '0'),
+    ('maxRetries', '2.5'),
+    ('retrySeconds', '31536001'),
+    ('eventRetention', '"1000 years"')
 ) as b (name, value);
 select is(
     t.hint_of($$ execute a_setting('eventRetention', '[]') $$),

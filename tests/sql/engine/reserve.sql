@@ -1,7 +1,7 @@
 -- _pgwhen.reserve: how often one rule may fire for one user.
 begin;
 \ir ../helpers.psql
-select plan(66);
+select plan(68);
 
 select t.it_is('2030-01-07 12:00+00');
 insert into pgwhen.account (line_oa_id, time_zone) values ('bangkok', 'Asia/Bangkok'),
@@ -128,6 +128,21 @@ from (values
         '2030-11-03 04:00+00',
         '2030-11-04 05:00+00',
         'America/New_York',
+        true
+    ),
+    -- The clocks go back over midnight: the first half past twelve and the second are one day.
+    (
+        'once_per_calendar_day',
+        '2026-10-25 00:30+00',
+        '2026-10-25 01:30+00',
+        'Atlantic/Azores',
+        false
+    ),
+    (
+        'once_per_calendar_day',
+        '2026-10-25 01:30+00',
+        '2026-10-26 01:00+00',
+        'Atlantic/Azores',
         true
     ),
     (

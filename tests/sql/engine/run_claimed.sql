@@ -1,7 +1,7 @@
 -- _pgwhen.run_claimed: due SQL actions that are already claimed; what raises harms itself.
 begin;
 \ir ../helpers.psql
-select plan(9);
+select plan(10);
 
 select t.it_is('2030-01-07 12:00+00');
 create function t.one(line_oa_id text, user_id text, config jsonb, ctx jsonb) returns jsonb
@@ -36,6 +36,22 @@ select results_eq(
         group by 1, 2, 3 order by 4 $$,
     $$ values ('pending', 1, 'XX123: no', 1::bigint), ('done', 0, null, 6) $$,
     'the one has failed an attempt, the others are done'
+);
+
+-- `others` does not mean a failed ASSERT.
+delete from pgwhen.scheduled_action;
+select
+    t.an_action(
+        action_type => 'one',
+        action_config => case n when 1 then '{"raise": "no", "code": "P0004"}' else '{}' end::jsonb,
+        user_id => 'U' || n
+    )
+from generate_series(1, 3) as n;
+select t.run();
+select results_eq(
+    $$ select a.status, a.error_message from pgwhen.scheduled_action as a order by a.user_id $$,
+    $$ values ('pending', 'P0004: no'), ('done', null), ('done', null) $$,
+    'a failed assertion harms only itself'
 );
 
 -- A lock that somebody else holds is nobody's fault.

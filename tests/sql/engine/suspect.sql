@@ -1,7 +1,7 @@
 -- process_events(…, suspect => true): a batch that took its caller down is halved, to one event.
 begin;
 \ir ../helpers.psql
-select plan(16);
+select plan(20);
 
 select t.it_is('2030-01-07 12:00+00');
 select
@@ -28,7 +28,11 @@ select t.suspect();
 select t.suspect();
 select results_eq('table t.mark', $$ values ('w-1', 1, 7) $$, 'down to one event');
 
--- The call died with each of these; this one is alone now, and is the one.
+-- The call died with each of these; this one is alone now, and is the one. First it is tried with
+-- nothing done at once.
+select t.suspect();
+select ok(s.alone, 'which is then tried alone') from _pgwhen.suspect as s;
+select is_empty('select e.id from pgwhen.event as e where e.parked is not null', 'not yet parked');
 select t.suspect();
 select results_eq(
     'select e.id, e.parked from pgwhen.event as e where e.parked is not null',
@@ -70,6 +74,17 @@ select is_empty('table t.mark', 'with its mark');
 
 select t.suspect('w-3');
 select is_empty('table t.mark', 'marks nothing where nothing waits');
+
+-- What is tried alone and lives has made its actions, as pending rows.
+select pgwhen.emit('ordered', 'U10');
+select t.suspect();
+select t.suspect();
+select is((pgwhen.process_events('w-1')).events, 1, 'tries alone what is marked so');
+select results_eq(
+    'select a.user_id, a.status from pgwhen.scheduled_action as a',
+    $$ values ('U10', 'pending') $$,
+    'whose actions wait, for somebody to run them one by one'
+);
 
 select finish();
 rollback;

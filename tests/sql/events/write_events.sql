@@ -1,7 +1,7 @@
 -- _pgwhen.write_attribute_events: changes of pgwhen.line_user as events.
 begin;
 \ir ../helpers.psql
-select plan(26);
+select plan(29);
 
 select t.it_is('2030-01-07 12:00+00');
 
@@ -232,6 +232,22 @@ update pgwhen.line_user set attributes = '{}' where false;
 select bag_eq(
     'table t.statement', $$ values (11112::bigint), (500), (1000), (0) $$,
     'so is every other statement'
+);
+
+-- The columns are the truth, and the data an object.
+insert into pgwhen.campaign_click (user_id, data) values ('K1', '{"campaign": "nov", "x": 1}');
+select results_eq(
+    $$ select o.keys, o.data from _pgwhen.outbox as o where o.user_id = 'K1' $$,
+    $$ values ('{*}'::text[], '{"x": 1}'::jsonb) $$,
+    'data that names a campaign makes no click on it'
+);
+select throws_ok(
+    $$ insert into pgwhen.campaign_click (user_id, campaign, data) values ('K2', 'nov', '[1]') $$,
+    '23514', null, 'data that is no object is refused'
+);
+select throws_ok(
+    $$ insert into pgwhen.form_submission (user_id, form_id, at) values ('K2', 'f', '10000-01-01') $$,
+    '23514', null, 'a time out of range is refused'
 );
 
 select finish();

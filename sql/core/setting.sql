@@ -71,7 +71,7 @@ begin
         when 'batchSize' then v_number between 1 and 10000 and v_number = trunc(v_number)
         when 'maxRetries' then v_number between 0 and 1000000 and v_number = trunc(v_number)
         when 'retrySeconds' then v_number between 0 and 31536000
-        when 'staleProcessingMinute' then v_number between 0.001 and 525600
+        when 'staleProcessingMinute' then v_number > 0 and v_number <= 525600
         when 'loopGuardPerMinute' then v_number between 1 and 1000000 and v_number = trunc(v_number)
         when 'maxChainDepth' then v_number between 1 and 1000 and v_number = trunc(v_number)
     end;

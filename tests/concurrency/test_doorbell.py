@@ -226,7 +226,7 @@ def test_who_makes_an_action_due_rings(
     writer.commit()
     assert sleeper.heard() == ["pgwhen_due"]
 
-    shop.execute("insert into pgwhen.setting values ('staleProcessingMinute', '0')")
+    shop.execute("insert into pgwhen.setting values ('staleProcessingMinute', '1e-7')")
     claim(shop, "elsewhere")
     assert scalar(writer, "select pgwhen.recover_stale_actions()") == 1
     writer.commit()

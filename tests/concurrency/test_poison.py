@@ -51,7 +51,7 @@ returns jsonb language sql as $$ insert into app.invoice values (1) returning to
 select pgwhen.register_sql_action(f, format('app.%s(text, text, jsonb, jsonb)', f)::regprocedure)
 from unnest(array['die', 'dawdle', 'bill']) as f;
 
-insert into pgwhen.setting values ('staleProcessingMinute', '0'), ('retrySeconds', '0');
+insert into pgwhen.setting values ('staleProcessingMinute', '1e-7'), ('retrySeconds', '0');
 """
 
 

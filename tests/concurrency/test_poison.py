@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 #: Events in a batch, of which one is bad: for user `bad`, who also has good ones.
 EVENTS = 24
-#: Calls that may be lost until the bad one is found: one for each halving, and some.
-LOSSES = 8
+#: Calls that may be lost until the bad one is found: one for each halving, one for each attempt at
+#: its action, and some.
+LOSSES = 16
 
 #: SQL actions that no EXCEPTION block can hold, and one that it would not notice.
 POISON = """
@@ -105,23 +106,59 @@ def again(db: Database, lost: psycopg.Connection | None = None) -> psycopg.Conne
 
 @pytest.mark.parametrize("action_type", ["die", "dawdle"])
 @pytest.mark.parametrize("call", [call_as_told, call_ticks])
-def test_a_bad_event_is_parked(
+def test_an_action_that_kills_is_found(
     db: Database,
     shop: psycopg.Connection,
     bad: str,
     call: Callable[[Database, psycopg.Connection], int],
     action_type: str,
 ) -> None:
-    """P6. Found by halving, it is set aside with a reason; the others are done once, in order."""
+    """P6. Found by halving, its action fails by itself; all others are done once, in order."""
     add_rule(shop, "bad", action_type, event="bad")
+    add_rule(shop, "spared", event="bad")
     good = write(shop, bad)
 
     assert call(db, again(db)) > 0
+    call_ticks(db, again(db))
 
-    effects = shop.execute("select event_id, user_id from app.effect order by n").fetchall()
+    effects = shop.execute(
+        "select event_id, user_id from app.effect where event_id = any(%s) order by n", [good]
+    ).fetchall()
     assert sorted(event for event, _ in effects) == good
     mine = [event for event, user in effects if user == bad]
     assert mine == sorted(mine)
+    assert scalar(shop, "select count(*) from app.effect") == len(good) + 1
+    ended = shop.execute(
+        "select action_type, status from pgwhen.scheduled_action where action_type = %s",
+        [action_type],
+    )
+    assert ended.fetchall() == [(action_type, "failed")]
+    assert log_counts(shop) == {"success": len(good) + 1, "failed": 1}
+    assert waiting_events(shop) == []
+    assert scalar(shop, "select count(*) from pgwhen.event where parked is not null") == 0
+    assert scalar(shop, "select count(*) from _pgwhen.suspect") == 0
+
+
+@pytest.mark.parametrize("call", [call_as_told, call_ticks])
+def test_an_event_that_kills_is_parked(
+    db: Database,
+    shop: psycopg.Connection,
+    bad: str,
+    call: Callable[[Database, psycopg.Connection], int],
+) -> None:
+    """P6. Where not even the judge survives it, the event is set aside with a reason."""
+    add_rule(shop, "bad", event="bad")
+    good = write(shop, bad)
+    # Nothing that people can save kills the judge; so something kills whoever keeps this event.
+    shop.execute(
+        "create function app.die_too() returns trigger language plpgsql as"
+        " 'begin perform pg_terminate_backend(pg_backend_pid()); return new; end';"
+        " create trigger die before insert on _pgwhen.processed_event for each row"
+        " when (new.type = 'bad' and new.parked is null) execute function app.die_too()"
+    )
+
+    assert call(db, again(db)) > 0
+
     parked = shop.execute("select user_id, type, parked from pgwhen.event where parked is not null")
     reason = "it ended the connection or ran out of statement_timeout"
     assert parked.fetchall() == [(bad, "bad", reason)]

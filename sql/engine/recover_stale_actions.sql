@@ -13,6 +13,10 @@ declare
     v_stale _pgwhen.failure[];
 begin
     perform _pgwhen.require_read_committed('recover_stale_actions');
+    if recover_stale_actions.batch_size < 1 then
+        raise exception 'batch_size must be 1 or more, not %', recover_stale_actions.batch_size
+            using errcode = 'PW301', hint = 'Leave it out for the setting batchSize.';
+    end if;
 
     select array_agg(row(
         s.id, s.claim_token,
@@ -48,6 +52,8 @@ $doc$Take back up to batch_size actions whose deadline has passed; returns how m
 
 The attempt counts: the action is due again at once, or failed if that was its last try. The
 worker that held it finds its token refused. Harmless to run at any time, by anybody, in parallel.
+
+Raises PW202 outside READ COMMITTED, PW301 for a batch_size below 1.
 
   select pgwhen.recover_stale_actions();
 $doc$;

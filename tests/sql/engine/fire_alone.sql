@@ -1,9 +1,24 @@
 -- _pgwhen.fire_alone: one event by itself, rule by rule, when its batch has raised.
 begin;
 \ir ../helpers.psql
-select plan(9);
+select plan(11);
 
 select t.it_is('2030-01-07 12:00+00');
+
+-- A deferred constraint is checked while it can still be caught. First, because a transaction that
+-- has made its constraints immediate keeps them so.
+create function t.refuse() returns trigger language plpgsql as
+'begin raise exception ''no more'' using errcode = ''XX123''; end';
+create constraint trigger refuse after insert on pgwhen.scheduled_action
+deferrable initially deferred
+for each row when (new.user_id = 'forbidden') execute function t.refuse();
+select t.a_rule('forbidden', 'first') as forbidden \gset
+select pgwhen.emit('first', 'forbidden') as event \gset
+select ok(_pgwhen.fire_alone('w-1', :event), 'has dealt with an event');
+select is(
+    t.log_of(:forbidden), array['failed: XX123: no more'],
+    'catches what violates a deferred constraint'
+);
 
 select
     t.a_rule(
@@ -41,11 +56,9 @@ select is(
 select is_empty('table _pgwhen.outbox', 'nothing is left behind');
 
 -- Where not even that can be done, the event is parked.
-create function t.refuse() returns trigger language plpgsql as
-'begin raise exception ''no more'' using errcode = ''XX123''; end';
-create trigger refuse before insert on pgwhen.scheduled_action
+create trigger curse before insert on pgwhen.scheduled_action
 for each row when (new.user_id = 'cursed') execute function t.refuse();
-create trigger refuse before insert on pgwhen.trigger_log
+create trigger curse before insert on pgwhen.trigger_log
 for each row when (
     new.user_id = 'cursed' and new.trigger_rule_id is not null
 ) execute function t.refuse();

@@ -1,7 +1,7 @@
 -- pgwhen.recover_stale_actions: take back what passed its deadline.
 begin;
 \ir ../helpers.psql
-select plan(12);
+select plan(14);
 
 select t.it_is('2030-01-07 12:00+00');
 insert into pgwhen.setting (name, value) values ('staleProcessingMinute', '0.05');
@@ -63,6 +63,12 @@ select results_eq(
 insert into pgwhen.setting (name, value) values ('batchSize', '3');
 select is(pgwhen.recover_stale_actions(), 3, 'takes back batchSize by default');
 select is(pgwhen.recover_stale_actions(), 1, 'and the rest the next time');
+
+select throws_ok(
+    format('select pgwhen.recover_stale_actions(%s)', b.size),
+    'PW301', 'batch_size must be 1 or more, not ' || b.size, format('refuses %s', b.size)
+)
+from unnest(array[0, -1]) as b (size);
 
 -- A slot is kept: nobody knows how far the dead worker came.
 delete from pgwhen.scheduled_action;

@@ -2,7 +2,7 @@
 -- how far down it scans, takes several transactions: tests/concurrency.
 begin;
 \ir ../helpers.psql
-select plan(9);
+select plan(10);
 
 select pgwhen.emit('ordered', 'U' || n) from generate_series(1, 20) as n;
 select min(o.id) as first from _pgwhen.outbox as o \gset
@@ -14,6 +14,13 @@ where
     l.pid = pg_backend_pid()
     and l.locktype = 'advisory'
     and l.classid = _pgwhen.bucket_class()::oid;
+
+savepoint before;
+select _pgwhen.take('w-1', 2);
+select cmp_ok(
+    (select h.buckets from t.held as h), '<=', 2::bigint, 'locks no more buckets than fill the batch'
+);
+rollback to savepoint before;
 
 select is(
     (_pgwhen.take('w-1', 20)).ids, (select array_agg(o.id order by o.id) from _pgwhen.outbox as o),

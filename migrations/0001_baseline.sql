@@ -396,7 +396,6 @@ create table pgwhen.scheduled_action (
         and (status = 'processing') = (deadline is not null)
     )
 ) with (
-    fillfactor = 90,
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_cost_delay = 0

@@ -88,6 +88,8 @@ class Pump:
             types, claim_limit=self._dispatcher.room(), suspect=self._suspect
         )
         self._suspect = False
+        if done.events:
+            self._pause = FIRST_PAUSE
         self._dispatcher.start(done.claims)
         self._due_at = None if done.due_in is None else _now() + done.due_in
         claimed = done.due_in is not None and done.due_in <= 0 and await self._claim(types)

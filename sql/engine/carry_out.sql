@@ -2,7 +2,7 @@
 -- looked at: most calls of a listener that is not busy have one event, and each statement is a part
 -- of its latency.
 create or replace function _pgwhen.carry_out(
-    judged _pgwhen.firing[],
+    verdicts _pgwhen.firing[],
     worker text,
     action_types text[],
     room integer,
@@ -13,38 +13,21 @@ language plpgsql
 volatile
 as $$
 declare
-    v_firings _pgwhen.firing[] := array(
-        select j from unnest(carry_out.judged) as j where j.verdict = 'fire'
-    );
+    v_firings _pgwhen.firing[] := carry_out.verdicts;
 begin
     if exists (
         select from unnest(v_firings) as f where f.frequency <> 'always' or f.period is not null
     ) then
-        v_firings := array(select r from _pgwhen.reserve(v_firings) as r);
+        v_firings := _pgwhen.reserve(v_firings);
     end if;
-
-    if cardinality(v_firings) < cardinality(carry_out.judged) then
-        perform _pgwhen.settle(array(
-            select _pgwhen.ending_of(j, 'suppressed', _pgwhen.why_not(j))
-            from unnest(carry_out.judged) as j
-            where j.verdict = 'loop' or (j.verdict = 'condition_false' and j.log_all)
-        ));
-        insert into _pgwhen.false_count (trigger_rule_id, counted_at, n)
-        select j.trigger_rule_id, _pgwhen.clock(), count(*)
-        from unnest(carry_out.judged) as j
-        where j.verdict = 'condition_false'
-        group by j.trigger_rule_id;
-    end if;
-
-    if exists (select from unnest(v_firings) as f where f.verdict = 'suppressed') then
+    if exists (select from unnest(v_firings) as f where f.verdict <> 'fire') then
         perform _pgwhen.settle(array(
             select _pgwhen.ending_of(f, 'suppressed', _pgwhen.why_not(f))
             from unnest(v_firings) as f
-            where f.verdict = 'suppressed'
+            where f.verdict <> 'fire'
         ));
         v_firings := array(select f from unnest(v_firings) as f where f.verdict = 'fire');
     end if;
-
     return _pgwhen.dispatch(
         v_firings, carry_out.worker, carry_out.action_types, carry_out.room, carry_out.queue
     );

@@ -5,13 +5,17 @@ language plpgsql
 volatile
 as $$
 declare
+    v_accounts text[];
+    v_users text[];
+    v_configs jsonb[];
     v_results jsonb[];
 begin
+    select array_agg(f.line_oa_id), array_agg(f.user_id), array_agg(f.action_config)
+    into v_accounts, v_users, v_configs
+    from unnest(do_now.firings) as f;
+
     v_results := _pgwhen.call_builtin(
-        do_now.action_type,
-        array(select f.line_oa_id from unnest(do_now.firings) as f),
-        array(select f.user_id from unnest(do_now.firings) as f),
-        array(select f.action_config from unnest(do_now.firings) as f),
+        do_now.action_type, v_accounts, v_users, v_configs,
         case when _pgwhen.writes_events(do_now.action_type)
             then _pgwhen.cause_of(do_now.firings) end
     );
@@ -24,8 +28,8 @@ begin
             (r.result ->> 'audienceId')::bigint
         )
         from (
-            select do_now.firings[i.n] as firing, v_results[i.n] as result
-            from generate_subscripts(v_results, 1) as i (n)
+            -- side by side: to find one element by its number, all before it are walked
+            select unnest(do_now.firings) as firing, unnest(v_results) as result
         ) as r
     );
 end;

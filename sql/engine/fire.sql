@@ -82,11 +82,46 @@ returns _pgwhen.fired
 language plpgsql
 volatile
 as $$
-declare
-    v_judged _pgwhen.firing[] := array(select j from _pgwhen.judge(fire_round.events) as j);
 begin
     return _pgwhen.carry_out(
-        v_judged, fire_round.worker, fire_round.action_types, fire_round.room, fire_round.queue
+        _pgwhen.verdicts(fire_round.events), fire_round.worker, fire_round.action_types,
+        fire_round.room, fire_round.queue
     );
+end;
+$$;
+
+-- The verdicts that have consequences. A condition that was false is counted, and forgotten unless
+-- the rule wants it logged: most verdicts are these, and a firing is wide.
+create or replace function _pgwhen.verdicts(
+    events _pgwhen.outbox[],
+    only_rule bigint default null
+)
+returns _pgwhen.firing[]
+language plpgsql
+volatile
+as $$
+declare
+    v_firings _pgwhen.firing[];
+begin
+    with judged as materialized (
+        select
+            j.trigger_rule_id,
+            j.verdict,
+            m.matters,
+            case when m.matters then j end as firing
+        from _pgwhen.judge(verdicts.events, verdicts.only_rule) as j
+        cross join lateral (
+            select j.verdict in ('fire', 'loop') or (j.verdict = 'condition_false' and j.log_all)
+        ) as m (matters)
+    ),
+    counted as (
+        insert into _pgwhen.false_count (trigger_rule_id, counted_at, n)
+        select j.trigger_rule_id, _pgwhen.clock(), count(*)
+        from judged as j
+        where j.verdict = 'condition_false'
+        group by j.trigger_rule_id
+    )
+    select array_agg(j.firing) into v_firings from judged as j where j.matters;
+    return coalesce(v_firings, '{}');
 end;
 $$;

@@ -26,7 +26,7 @@ begin
     loop
         begin
             perform _pgwhen.carry_out(
-                array(select j from _pgwhen.judge(v_events, v_rule.trigger_rule_id) as j),
+                _pgwhen.verdicts(v_events, v_rule.trigger_rule_id),
                 fire_alone.worker, '{}', 0, true
             );
             set constraints all immediate;

@@ -1,5 +1,7 @@
 -- _pgwhen.judge: what becomes of each matched rule before frequency: 'source_false' (it asks for
 -- another change), 'loop', 'condition_false' or 'fire'. The one judge: explain() calls it too.
+--
+-- Inlined where it is called; OFFSET 0 keeps each mention of the verdict from judging again.
 
 create or replace function _pgwhen.judge(
     events _pgwhen.outbox[],
@@ -34,7 +36,8 @@ cross join lateral (
         else 'condition_false'
     end as verdict
 ) as j
-where judge.only_rule is null or r.trigger_rule_id = judge.only_rule;
+where judge.only_rule is null or r.trigger_rule_id = judge.only_rule
+offset 0;
 $$;
 
 -- A rule does not fire again in its own chain, and no chain grows for ever.

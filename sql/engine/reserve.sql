@@ -5,33 +5,40 @@
 --
 -- Lock order: reservations by (rule, user). A call has at most one event of each user, so no key
 -- comes twice. The FULL JOIN is a hash join under any statistics; a LEFT JOIN of the two CTEs is
--- planned as a nested loop.
+-- planned as a nested loop. So nothing strict about `wanted` may stand in its WHERE.
 
 create or replace function _pgwhen.reserve(firings _pgwhen.firing[])
-returns setof _pgwhen.firing
+returns _pgwhen.firing[]
 language plpgsql
 volatile
 as $$
+declare
+    v_firings _pgwhen.firing[] := reserve.firings;
+    v_suppressed integer[];
+    v_n integer;
 begin
-    return query
     with wanted as materialized (
         select
-            f.*,
-            case when f.verdict = 'fire' then
-                _pgwhen.allowed_before(
-                    f.frequency, f.period, f.calendar, f.at,
-                    case when f.calendar is not null
-                        then _pgwhen.zone(f.line_oa_id, f.user_id) end
-                )
-            end as allowed_before
-        from unnest(reserve.firings) as f
+            f.ordinality::integer as n,
+            f.trigger_rule_id,
+            f.user_id,
+            f.at,
+            f.uuid,
+            _pgwhen.allowed_before(
+                f.frequency, f.period, f.calendar, f.at,
+                case when f.calendar is not null
+                    then _pgwhen.zone(f.line_oa_id, f.user_id) end
+            ) as allowed_before
+        from unnest(reserve.firings) with ordinality as f
+        where
+            f.verdict = 'fire'
+            and (f.frequency = 'once' or f.period is not null or f.calendar is not null)
     ),
     reserved as (
         insert into _pgwhen.reservation as held
             (trigger_rule_id, user_id, last_at, allowed_before, holder)
         select w.trigger_rule_id, w.user_id, w.at, w.allowed_before, w.uuid
         from wanted as w
-        where w.allowed_before is not null
         order by w.trigger_rule_id, w.user_id
         on conflict on constraint reservation_pkey do update
         set
@@ -42,14 +49,16 @@ begin
         where held.last_at <= excluded.allowed_before
         returning held.trigger_rule_id, held.user_id
     )
-    select
-        w.event_id, w.uuid, w.line_oa_id, w.user_id, w.type, w.key, w.old, w.new, w.data, w.at,
-        w.chain, w.trigger_rule_id, w.organization_id, w.frequency, w.period, w.calendar,
-        w.action_type, w.action_config, w.delay, w.log_all, w.workflow_id, w.workflow_node_path,
-        case when w.allowed_before is null or r.user_id is not null
-            then w.verdict else 'suppressed' end
+    select array_agg(w.n)
+    into v_suppressed
     from wanted as w
-    full join reserved as r on r.trigger_rule_id = w.trigger_rule_id and r.user_id = w.user_id;
+    full join reserved as r on r.trigger_rule_id = w.trigger_rule_id and r.user_id = w.user_id
+    where r.user_id is null;
+
+    foreach v_n in array coalesce(v_suppressed, '{}') loop
+        v_firings[v_n].verdict := 'suppressed';
+    end loop;
+    return v_firings;
 end;
 $$;
 

@@ -30,7 +30,7 @@ declare
     v_size constant integer := coalesce(
         take.batch_size, (_pgwhen.setting('batchSize'))::integer
     );
-    v_window constant integer := 4 * v_size;
+    v_window constant integer := 2 * v_size;
     v_start constant integer := (random() * 63)::integer;
     v_floor constant _pgwhen.outbox_floor := _pgwhen.newest_floor();
     v_open constant xid8[] := array(select pg_snapshot_xip(pg_current_snapshot()));

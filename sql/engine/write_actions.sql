@@ -14,6 +14,7 @@ volatile
 as $$
 declare
     v_now constant timestamptz := _pgwhen.clock();
+    v_deadline constant timestamptz := _pgwhen.attempt_deadline(v_now);
     v_sql_types constant text[] := array(
         select t.name from _pgwhen.action_type as t where t.kind = 'sql'
     );
@@ -58,7 +59,7 @@ begin
             p.user_id, p.action_type, p.action_config,
             p.execute_at, case when p.claimed then 'processing' else 'pending' end, v_now, v_now,
             p.workflow_id, p.workflow_node_path,
-            case when p.claimed then _pgwhen.attempt_deadline(v_now) end,
+            case when p.claimed then v_deadline end,
             case when p.claimed then gen_random_uuid() end,
             case when p.claimed then write_actions.worker end,
             _pgwhen.action_key(

@@ -69,6 +69,7 @@ returns trigger
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_now constant timestamptz := _pgwhen.clock();
@@ -151,6 +152,7 @@ returns trigger
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_type constant text := tg_argv[0];

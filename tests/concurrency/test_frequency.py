@@ -40,12 +40,12 @@ FREQUENCIES = [
 #: Reserve for one event as process_events does, but without having taken its bucket.
 RESERVE = """
 select array_agg(r.verdict)
-from _pgwhen.reserve(array(
+from unnest(_pgwhen.reserve(array(
     select j
     from _pgwhen.judge(array(
         select o from _pgwhen.outbox as o where o.id = %s
     )) as j
-)) as r
+))) as r
 """
 
 

@@ -117,4 +117,8 @@ where f.id < (select max(m.id) from _pgwhen.outbox_floor as m);
 
 delete from _pgwhen.worker as w
 where w.seen_at < _pgwhen.clock() - interval '1 day';
+
+-- Of workers that never came back; their events wait in the outbox for anybody.
+delete from _pgwhen.suspect as s
+where s.marked_at < _pgwhen.clock() - interval '1 day';
 $$;

@@ -246,7 +246,8 @@ select throws_ok(
     '23514', null, 'data that is no object is refused'
 );
 select throws_ok(
-    $$ insert into pgwhen.form_submission (user_id, form_id, at) values ('K2', 'f', '10000-01-01') $$,
+    $$ insert into pgwhen.form_submission (user_id, form_id, at)
+        values ('K2', 'f', '10000-01-01') $$,
     '23514', null, 'a time out of range is refused'
 );
 

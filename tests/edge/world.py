@@ -23,7 +23,8 @@ ACCOUNTS = ("default", "shop")
 USERS = tuple(f"U{n}" for n in range(8))
 STRANGER = "nobody"
 TIERS = ("iron", "silver", "gold")
-#: Event times lie within two months before this moment.
+#: Where event times begin. They go on from step to step, not in order, in half hours, so that two
+#: of them are often exactly a period apart.
 EPOCH = datetime(2029, 11, 1, tzinfo=timezone.utc)
 
 PERIODS = {
@@ -218,7 +219,7 @@ class World:
         """Let something happen to a random user, in a transaction of its own."""
         self.step += 1
         r = self.random
-        at = EPOCH + timedelta(minutes=r.randrange(60 * 24 * 60))
+        at = EPOCH + timedelta(minutes=30) * (self.step // 4 + r.randrange(-5, 6))
         account, user = r.choice(ACCOUNTS), r.choice(USERS)
         with self.conn.transaction():
             if r.random() < 0.5:

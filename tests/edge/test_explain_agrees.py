@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 #: How many (rule, user, event) are explained, at least 5 % of them for each gate.
 CASES = int(os.environ.get("PGWHEN_CASES", "10000" if SOAK else "500"))
+#: 10,000 cases need two minutes.
+pytestmark = pytest.mark.timeout(900 if SOAK else 120)
+
 GATES = ("rule", "source", "loop", "condition", "frequency", "fired")
 
 
@@ -42,7 +45,7 @@ def world(create: Callable[..., Database], template: Database) -> World:
     world = World(conn, random.Random(seed))
     world.populate(rules=40)
     world.process()
-    while any(world.gates()[gate] < CASES / 10 for gate in GATES):
+    while any(world.gates[gate] < CASES / 10 for gate in GATES):
         for _ in range(6):
             world.write()
         for _ in range(2):

@@ -85,7 +85,10 @@ class World:
     last_fired: dict[tuple[int, str], datetime] = field(default_factory=dict)
     #: (rule, event) -> the gate at which it stopped, or 'fired'.
     expected: dict[tuple[int, int], str] = field(default_factory=dict)
+    #: How many cases each gate has.
+    gates: Counter[str] = field(default_factory=Counter)
     events: dict[int, Event] = field(default_factory=dict)
+    waiting: list[Event] = field(default_factory=list)
     #: The step in which an event was processed.
     processed: dict[int, int] = field(default_factory=dict)
     #: The step in which a rule was last changed in any way.
@@ -265,26 +268,27 @@ class World:
         """Let the engine process all that waits, and judge the same events anew."""
         while True:
             self.step += 1
-            waiting = [e for e in self.events.values() if e.id not in self.processed]
+            waiting, self.waiting = self.waiting, []
             if not waiting:
                 return
             (events,) = self.conn.execute(
                 "select events from pgwhen.process_events('w-1')"
             ).fetchone()  # type: ignore[misc]
             assert events == len(waiting)
-            for event in sorted(waiting, key=lambda e: e.id):
+            for event in waiting:
                 self.processed[event.id] = self.step
                 self._judge(event)
             self._note_events()
 
     def _note_events(self) -> None:
-        known = max(self.events, default=0)
+        known = next(reversed(self.events), 0)
         for row in self.conn.execute(
             "select id, line_oa_id, user_id, type, key, old, new, data, facts, at, chain"
             " from pgwhen.event where id > %s order by id",
             [known],
         ):
             self.events[row[0]] = Event(self.step, *row)
+            self.waiting.append(self.events[row[0]])
 
     def _judge(self, event: Event) -> None:
         for rule in sorted(self.rules.values(), key=lambda r: r.id):
@@ -293,6 +297,7 @@ class World:
             if live and rule.line_oa_id == event.line_oa_id:
                 gate = stops_at(rule, event) or self._reserve(rule, event)
             self.expected[rule.id, event.id] = gate
+            self.gates[gate] += 1
 
     def _reserve(self, rule: Rule, event: Event) -> str:
         slot = (rule.id, event.user_id)
@@ -305,10 +310,6 @@ class World:
         if not certainly_failed:
             self.last_fired[slot] = event.at
         return "fired"
-
-    def gates(self) -> Counter[str]:
-        """Count the cases of each gate."""
-        return Counter(self.expected.values())
 
     def cases(self) -> Iterator[tuple[Rule, Event, str]]:
         """Yield every rule beside every event with the gate at which it must have stopped."""

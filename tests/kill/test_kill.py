@@ -92,4 +92,6 @@ def test_restarts_park_no_event(server: Server) -> None:
             assert len(waiting_events(conn)) == 1
     with psycopg.connect(server.conninfo, autocommit=True) as conn:
         process(conn, suspect=True)
+        assert len(waiting_events(conn)) == 1  # to be tried alone first
+        process(conn, suspect=True)
         assert scalar(conn, "select parked is not null from pgwhen.event")

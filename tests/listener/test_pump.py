@@ -41,11 +41,13 @@ select pgwhen.register_sql_action('sleep_long', 'public.sleep_long(text, text, j
 
 
 @pytest.mark.parametrize("poison", ["kill_backend", "sleep_long"])
-def test_event_that_takes_the_call_down_is_parked(
+def test_action_that_takes_the_call_down_fails_alone(
     listener: Process, shop: Shop, poison: str
 ) -> None:
     """One among seven ends the backend, or its statement_timeout: the others are processed."""
     shop.conn.execute(KILLER.encode())
+    shop.set("maxRetries", 0)
+    shop.set("staleProcessingMinute", 0.02)
     shop.rule(poison)
     shop.rule("plain")
     shop.submit("plain", 3)
@@ -56,8 +58,10 @@ def test_event_that_takes_the_call_down_is_parked(
     shop.wait_ended(6, "plain")
     wait_until(
         shop.conn,
-        "select count(*) = 1 from pgwhen.event where key = %s and parked is not null",
+        "select count(*) = 1 from pgwhen.scheduled_action"
+        " where action_type = %s and status = 'failed'",
         [poison],
+        patience=30,
     )
     assert listener.running
 

@@ -77,6 +77,7 @@ def listeners(
 def write_in_rounds(db: Database, rules: int) -> None:
     """Commit from all writers at once, and again when all that this caused has been done."""
     shop = db.connect()
+    shop.execute("insert into pgwhen.setting values ('loopGuardPerMinute', '1000000')")
     writers = db.sessions(WRITERS)
 
     def write(w: int, conn: psycopg.Connection, count: int) -> list[int]:

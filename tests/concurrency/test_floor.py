@@ -409,3 +409,18 @@ def test_a_transaction_that_has_an_xid_makes_no_mark(db: Database, takers: list[
     writer.commit()
 
     assert left(takers) == []
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_floor_stays_below_what_a_take_has_left(
+    shop: psycopg.Connection, takers: list[Taker], *, kept: bool
+) -> None:
+    """P1. Whether that was beyond its size, or its transaction was rolled back."""
+    for _ in range(4):
+        emit(shop)
+    for _ in range(3):
+        takers[0].take(1)
+        takers[0].end(kept=kept)
+
+    assert len(waiting_events(shop)) == (1 if kept else 4)
+    assert left(takers) == []

@@ -321,7 +321,7 @@ create table _pgwhen.outbox_floor (
     open_xids xid8[] not null,
     open_floors bigint[] not null,
     mark_id bigint not null,
-    mark_xmax xid8 not null,
+    mark_xid xid8 not null,
     made_at timestamptz not null,
     constraint outbox_floor_pkey primary key (id)
 );

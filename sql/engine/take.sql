@@ -158,13 +158,13 @@ begin
     into v_new.open_xids, v_new.open_floors
     from unnest(raise_floor.open) as x (xid)
     left join unnest(old.open_xids, old.open_floors) as o (xid, floor) on o.xid = x.xid
-    where x.xid < old.mark_xmax;
+    where x.xid < old.mark_xid;
 
     if (v_new.floor, v_new.open_xids, v_new.mark_id)
         is distinct from (old.floor, old.open_xids, old.mark_id)
     then
         insert into _pgwhen.outbox_floor
-            (floor, open_xids, open_floors, mark_id, mark_xmax, made_at)
+            (floor, open_xids, open_floors, mark_id, mark_xid, made_at)
         values (
             v_new.floor, v_new.open_xids, v_new.open_floors,
             v_new.mark_id, pg_current_xact_id(), v_now

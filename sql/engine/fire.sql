@@ -33,8 +33,8 @@ begin
         group by e.turn
         order by e.turn
     loop
-        v_fired := _pgwhen.fire_round(
-            v_round, fire.worker, fire.action_types,
+        v_fired := _pgwhen.carry_out(
+            _pgwhen.verdicts(v_round), fire.worker, fire.action_types,
             fire.room - jsonb_array_length(v_all.claimed), false
         );
         v_all.claimed := v_all.claimed || v_fired.claimed;
@@ -68,25 +68,6 @@ begin
                 hint = 'Call pgwhen.process_events(): it takes events before it fires them.';
     end if;
     return coalesce(v_events, '{}');
-end;
-$$;
-
-create or replace function _pgwhen.fire_round(
-    events _pgwhen.outbox[],
-    worker text,
-    action_types text[],
-    room integer,
-    queue boolean
-)
-returns _pgwhen.fired
-language plpgsql
-volatile
-as $$
-begin
-    return _pgwhen.carry_out(
-        _pgwhen.verdicts(fire_round.events), fire_round.worker, fire_round.action_types,
-        fire_round.room, fire_round.queue
-    );
 end;
 $$;
 

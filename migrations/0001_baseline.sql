@@ -525,6 +525,14 @@ create type _pgwhen.firing as (
     verdict text
 );
 
+-- The verdicts on a batch that have consequences, and whether any asks for a frequency or is not to
+-- fire: so that what nothing asks for is not even looked at.
+create type _pgwhen.judgement as (
+    firings _pgwhen.firing [],
+    limited boolean,
+    silent boolean
+);
+
 create type _pgwhen.batch as (
     ids bigint[],
     more boolean,

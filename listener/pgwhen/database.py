@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .outcome import Done, Failed, Released
     from .settings import Settings
 
+Pool = AsyncConnectionPool[Connection]
+
 #: Seconds that an answer may be late after the server should have given up by itself.
 SLACK = 3.0
 #: Seconds for the answer of a connection that is in doubt.
@@ -47,24 +49,18 @@ class Database:
         self._limit = settings.statement_timeout + SLACK
         self._used_at: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
         self._lost_at = 0.0
-        self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
-            kwargs=parameters(settings, "work", settings.dsn),
-            min_size=min(2, settings.pool_size),
-            max_size=settings.pool_size,
-            timeout=CONNECT_TIMEOUT,
-            reconnect_timeout=CONNECT_TIMEOUT,
-            configure=_configure,
-            check=self._check,
-            open=False,
-            name="work",
-        )
+        self._pool = self._new_pool(settings, max(1, settings.pool_size - 1))
+        #: For process_events alone: a connection that has planned its statements stays quick.
+        self._pump = self._new_pool(settings, 1)
 
     async def open(self) -> None:
         """Begin to connect; a server that is not there yet is no error."""
+        await self._pump.open()
         await self._pool.open()
 
     async def aclose(self) -> None:
         """Close the connections."""
+        await self._pump.close(timeout=SLACK)
         await self._pool.close(timeout=SLACK)
 
     async def version(self) -> str:
@@ -99,6 +95,7 @@ class Database:
             "select p.*, clock_timestamp() as now from pgwhen.process_events("
             "worker => %s, action_types => %s, claim_limit => %s, suspect => %s) as p",
             [self._worker, list(action_types), claim_limit, suspect],
+            self._pump,
         )
         row = rows[0]
         claims = [read_claim(action, row["now"]) for action in row["actions"] or []]
@@ -146,9 +143,11 @@ class Database:
         rows = await self._call(query, [self._worker, ids, tokens, *values])
         return {row["id"] for row in rows}
 
-    async def _call(self, query: str, values: Sequence[Any]) -> list[dict[str, Any]]:
+    async def _call(
+        self, query: str, values: Sequence[Any], pool: Pool | None = None
+    ) -> list[dict[str, Any]]:
         try:
-            async with self._pool.connection() as conn:
+            async with (pool or self._pool).connection() as conn:
                 rows = await call(conn, query, values, self._limit)
                 self._used_at[conn] = time.monotonic()
                 return rows
@@ -157,6 +156,19 @@ class Database:
         except UnavailableError:
             self._lost_at = time.monotonic()
             raise
+
+    def _new_pool(self, settings: Settings, size: int) -> Pool:
+        return AsyncConnectionPool(
+            kwargs=parameters(settings, "work", settings.dsn),
+            min_size=1,
+            max_size=size,
+            timeout=CONNECT_TIMEOUT,
+            reconnect_timeout=CONNECT_TIMEOUT,
+            configure=_configure,
+            check=self._check,
+            open=False,
+            name="work",
+        )
 
     async def _check(self, conn: Connection) -> None:
         """Make *conn*, about to be handed out, prove that it lives if a call has failed since."""

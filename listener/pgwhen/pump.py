@@ -1,8 +1,10 @@
 """The main loop: scan, hand out, and when there is nothing to do, sleep without missing anything.
 
 A scan is one call of process_events, so a woken listener starts a handler after one round trip.
-Before it sleeps it scans once more: what committed before the doorbell lock was held rang for
-nobody. It never sleeps longer than a second, whatever was lost on the way.
+Once the doorbell lock is held it scans once more: what committed before rang for nobody. While
+events come one by one it keeps the lock, and that one call is all that an event costs; where a
+scan finds more than one, writers are spared the ringing and the listener looks by itself, until
+there is nothing left. It never sleeps longer than a second, whatever was lost on the way.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ class Pump:
         self._sleep = settings.poll or SLEEP
         self._pause = FIRST_PAUSE
         self._suspect = False
+        self._events = 0
         #: On the loop's clock; None if nothing is waiting.
         self._due_at: float | None = None
         self._fruitless = 0.0
@@ -66,20 +69,26 @@ class Pump:
             await self._doorbell.wake_up()
 
     async def _turn(self) -> None:
-        if self._doorbell.asleep:  # first things first: the lock is given back beside the scan
-            again, _ = await asyncio.gather(self._scan(), self._doorbell.wake_up())
-        else:
-            again = await self._scan()
+        again = await self._scan()
+        if self._doorbell.asleep and self._events > 1:
+            await self._doorbell.wake_up()
         if again:
             return
-        verdict = await self._doorbell.try_sleep()
-        if verdict == "writer":
-            await self._doorbell.wait(self._pause)
-            self._pause = min(2 * self._pause, LONGEST_PAUSE)
-            return
+        if not self._doorbell.asleep:
+            if self._events:  # there may be more in a moment, and asking for the lock is dear
+                await self._doorbell.wait(FIRST_PAUSE)
+                return
+            verdict = await self._doorbell.try_sleep()
+            if verdict == "granted":
+                return
+            if verdict == "writer":
+                await self._doorbell.wait(self._pause)
+                self._pause = min(2 * self._pause, LONGEST_PAUSE)
+                return
+            if await self._scan():
+                return
         self._pause = FIRST_PAUSE
-        if verdict is None or not await self._scan():
-            await self._doorbell.wait(min(self._sleep, self._until_due()))
+        await self._doorbell.wait(min(self._sleep, self._until_due()))
 
     async def _scan(self) -> bool:
         """Process a batch of events and start what it caused; return whether to go on at once."""
@@ -88,6 +97,7 @@ class Pump:
             types, claim_limit=self._dispatcher.room(), suspect=self._suspect
         )
         self._suspect = False
+        self._events = done.events
         if done.events:
             self._pause = FIRST_PAUSE
         self._dispatcher.start(done.claims)

@@ -2,8 +2,9 @@
 
 A notification carries no work, only the hint that some may be due; a lost one costs at most a
 second. Writers send it only while a listener holds the doorbell lock, and a listener takes that
-lock only to sleep: `try_sleep`, then one more scan, then `wait`, then the next scan with `wake_up`
-beside it. All calls but `keep_open` and `nudge` belong to one task, that of the pump.
+lock only to sleep: `try_sleep`, then a scan, then `wait`, as often as need be, and `wake_up` when
+there is so much that writers had better not ring. All calls but `keep_open` and `nudge` belong to
+one task, that of the pump.
 
 Owns the connection that only listens. While nobody waits for an answer on it, its socket is
 watched by the event loop itself, so a notification wakes the pump with nothing in between.
@@ -86,8 +87,6 @@ class Doorbell:
 
         None without a listening connection, when the pump can only look now and then.
         """
-        if self._conn is not None and _now() - self._probed_at > PROBE_EVERY:
-            await self._answer(self._probe(self._conn))
         rows = await self._ask("select pgwhen.try_sleep() as verdict")
         verdict = rows[0]["verdict"] if rows else None
         self.asleep = verdict == "granted"
@@ -100,6 +99,8 @@ class Doorbell:
 
     async def wait(self, seconds: float) -> None:
         """Wait for the bell, a nudge or *seconds*, whatever comes first."""
+        if self._conn is not None and _now() - self._probed_at > PROBE_EVERY:
+            await self._answer(self._probe(self._conn))
         loop = asyncio.get_running_loop()
         timer = loop.call_later(seconds, self._woken.set)
         conn = self._conn

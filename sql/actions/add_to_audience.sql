@@ -14,14 +14,15 @@ declare
     v_audiences bigint[];
 begin
     insert into pgwhen.audience (line_oa_id, name)
-    select distinct i.line_oa_id, i.config ->> 'audience'
-    from unnest(add_to_audience.line_oa_id, add_to_audience.config) as i (line_oa_id, config)
+    select i.line_oa_id, i.name
+    from (
+        select distinct i.line_oa_id, i.config ->> 'audience' as name
+        from unnest(add_to_audience.line_oa_id, add_to_audience.config) as i (line_oa_id, config)
+    ) as i
     where not exists (
-        select
-        from pgwhen.audience as a
-        where a.line_oa_id = i.line_oa_id and a.name = i.config ->> 'audience'
+        select from pgwhen.audience as a where a.line_oa_id = i.line_oa_id and a.name = i.name
     )
-    order by 1, 2
+    order by i.line_oa_id, i.name
     on conflict on constraint uq_audience_name do nothing;
 
     v_audiences := _pgwhen.audience_ids(add_to_audience.line_oa_id, add_to_audience.config);
@@ -40,20 +41,36 @@ begin
 end;
 $$;
 
+-- The ids of audiences by name, null where there is none. Each is looked up once, however many ask
+-- for it; a full join adds no row, and cannot be planned as a nested loop.
 create or replace function _pgwhen.audience_ids(line_oa_id text[], config jsonb[])
 returns bigint[]
-language sql
+language plpgsql
 stable
 as $$
-select array(
-    select (
-        select a.id
-        from pgwhen.audience as a
-        where a.line_oa_id = i.line_oa_id and a.name = i.config ->> 'audience'
-    )
-    from
-        unnest(audience_ids.line_oa_id, audience_ids.config)
-        with ordinality as i (line_oa_id, config, n)
-    order by i.n
-);
+begin
+    return array(
+        with asked as materialized (
+            select i.n, i.line_oa_id, i.config ->> 'audience' as name
+            from
+                unnest(audience_ids.line_oa_id, audience_ids.config)
+                with ordinality as i (line_oa_id, config, n)
+        ),
+        found as (
+            select
+                d.line_oa_id,
+                d.name,
+                (
+                    select a.id
+                    from pgwhen.audience as a
+                    where a.line_oa_id = d.line_oa_id and a.name = d.name
+                ) as id
+            from (select distinct a.line_oa_id, a.name from asked as a) as d
+        )
+        select f.id
+        from asked as a
+        full join found as f on f.line_oa_id = a.line_oa_id and f.name = a.name
+        order by a.n
+    );
+end;
 $$;

@@ -32,6 +32,15 @@ begin
 end;
 $$;
 
+-- The types that call_builtin() knows.
+create or replace function _pgwhen.builtin_types()
+returns text[]
+language sql
+immutable
+as $$
+select '{add_to_audience, remove_from_audience, set_attribute, emit_event}'::text[];
+$$;
+
 create or replace function _pgwhen.writes_events(action_type text)
 returns boolean
 language sql

@@ -46,7 +46,6 @@ $$;
 create or replace function _pgwhen.require_read_committed(caller text)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then

@@ -41,7 +41,7 @@ $$;
 create or replace function _pgwhen.span(value jsonb)
 returns interval
 language sql
-immutable
+stable
 as $$
 select case pg_catalog.jsonb_typeof(span.value)
     when 'number' then pg_catalog.make_interval(secs => (span.value)::float8)

@@ -8,16 +8,24 @@ create or replace function _pgwhen.action_key(
     step text default ''
 )
 returns uuid
-language plpgsql
-immutable
+language sql
+stable
 as $$
-declare
-    v_hash bytea := sha256(
-        convert_to(jsonb_build_array(origin, line_oa_id, user_id, rule_id, step)::text, 'UTF8')
-    );
-begin
-    v_hash := set_byte(v_hash, 6, (get_byte(v_hash, 6) & 15) | 128);
-    v_hash := set_byte(v_hash, 8, (get_byte(v_hash, 8) & 63) | 128);
-    return encode(substr(v_hash, 1, 16), 'hex')::uuid;
-end;
+select overlay(
+    overlay(
+        pg_catalog.left(
+            pg_catalog.encode(
+                pg_catalog.sha256(pg_catalog.convert_to(
+                    pg_catalog.jsonb_build_array(
+                        action_key.origin, action_key.line_oa_id, action_key.user_id,
+                        action_key.rule_id, action_key.step
+                    )::text,
+                    'UTF8'
+                )),
+                'hex'
+            ),
+            32
+        ) placing '8' from 13 for 1
+    ) placing '8' from 17 for 1
+)::uuid;
 $$;

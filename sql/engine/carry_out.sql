@@ -2,7 +2,7 @@
 -- looked at: most calls of a listener that is not busy have one event, and each statement is a part
 -- of its latency.
 create or replace function _pgwhen.carry_out(
-    verdicts _pgwhen.firing[],
+    judgement _pgwhen.judgement,
     worker text,
     action_types text[],
     room integer,
@@ -13,14 +13,12 @@ language plpgsql
 volatile
 as $$
 declare
-    v_firings _pgwhen.firing[] := carry_out.verdicts;
+    v_firings _pgwhen.firing[] := (carry_out.judgement).firings;
 begin
-    if exists (
-        select from unnest(v_firings) as f where f.frequency <> 'always' or f.period is not null
-    ) then
+    if (carry_out.judgement).limited then
         v_firings := _pgwhen.reserve(v_firings);
     end if;
-    if exists (select from unnest(v_firings) as f where f.verdict <> 'fire') then
+    if (carry_out.judgement).limited or (carry_out.judgement).silent then
         perform _pgwhen.settle(array(
             select _pgwhen.ending_of(f, 'suppressed', _pgwhen.why_not(f))
             from unnest(v_firings) as f

@@ -96,7 +96,6 @@ $$;
 create or replace function _pgwhen.check_worker(worker text)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if btrim(coalesce(check_worker.worker, '')) = '' then

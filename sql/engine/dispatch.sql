@@ -17,18 +17,24 @@ language plpgsql
 volatile
 as $$
 declare
-    v_now_types text[];
+    v_now_types constant text[] := case when dispatch.queue then '{}'
+        else _pgwhen.builtin_types() end;
     v_turn record;
 begin
     if cardinality(dispatch.firings) = 0 then
         return row('[]'::jsonb, '{}'::pgwhen.claimed_action[])::_pgwhen.fired;
     end if;
 
-    v_now_types := array(
-        select t.name
-        from _pgwhen.action_type as t
-        where t.builtin and t.kind = 'sql' and not dispatch.queue
-    );
+    if not exists (
+        select
+        from unnest(dispatch.firings) as f
+        where f.delay is null and f.action_type = any(v_now_types)
+    ) then
+        return _pgwhen.write_actions(
+            dispatch.firings, dispatch.worker, dispatch.action_types, dispatch.room, dispatch.queue
+        );
+    end if;
+
     -- One action of a user at a time where actions write events, so that each event has one cause.
     for v_turn in
         select t.action_type, array_agg(t.firing) as firings

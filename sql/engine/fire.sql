@@ -20,7 +20,12 @@ declare
     v_all _pgwhen.fired := row('[]'::jsonb, '{}'::pgwhen.claimed_action[])::_pgwhen.fired;
     v_round _pgwhen.outbox[];
 begin
-    perform _pgwhen.archive(v_events);
+    if cardinality(v_events) = 1 then
+        return _pgwhen.carry_out(
+            _pgwhen.verdicts(v_events), fire.worker, fire.action_types, fire.room, false
+        );
+    end if;
+
     -- A round has at most one event of each user, so that each sees what the one before it did.
     for v_round in
         select array_agg(e.event order by (e.event).id)
@@ -44,51 +49,25 @@ begin
 end;
 $$;
 
--- Out of the outbox, if the caller may: with its bucket held, nobody else works on these users.
-create or replace function _pgwhen.withdraw(ids bigint[])
-returns _pgwhen.outbox[]
-language plpgsql
-volatile
-as $$
-declare
-    v_events _pgwhen.outbox[];
-begin
-    with gone as (
-        delete from _pgwhen.outbox as o where o.id = any(withdraw.ids) returning o.*
-    )
-    select array_agg(g::_pgwhen.outbox order by g.id) into v_events from gone as g;
-
-    if exists (
-        select
-        from (select distinct u.bucket from unnest(v_events) as u) as b
-        where not pg_try_advisory_xact_lock(_pgwhen.bucket_class(), b.bucket)
-    ) then
-        raise exception 'these events are not yours: another session holds their bucket'
-            using errcode = 'PW204',
-                hint = 'Call pgwhen.process_events(): it takes events before it fires them.';
-    end if;
-    return coalesce(v_events, '{}');
-end;
-$$;
-
 -- The verdicts that have consequences. A condition that was false is counted, and forgotten unless
 -- the rule wants it logged: most verdicts are these, and a firing is wide.
 create or replace function _pgwhen.verdicts(
     events _pgwhen.outbox[],
     only_rule bigint default null
 )
-returns _pgwhen.firing[]
+returns _pgwhen.judgement
 language plpgsql
 volatile
 as $$
 declare
-    v_firings _pgwhen.firing[];
+    v_judgement _pgwhen.judgement;
 begin
     with judged as materialized (
         select
             j.trigger_rule_id,
             j.verdict,
             m.matters,
+            j.frequency <> 'always' or j.period is not null as limited,
             case when m.matters then j end as firing
         from _pgwhen.judge(verdicts.events, verdicts.only_rule) as j
         cross join lateral (
@@ -102,7 +81,13 @@ begin
         where j.verdict = 'condition_false'
         group by j.trigger_rule_id
     )
-    select array_agg(j.firing) into v_firings from judged as j where j.matters;
-    return coalesce(v_firings, '{}');
+    select
+        coalesce(array_agg(j.firing), '{}'),
+        coalesce(bool_or(j.limited), false),
+        coalesce(bool_or(j.verdict <> 'fire'), false)
+    into v_judgement
+    from judged as j
+    where j.matters;
+    return v_judgement;
 end;
 $$;

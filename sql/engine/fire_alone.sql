@@ -17,11 +17,10 @@ declare
     v_why text;
 begin
     v_events := _pgwhen.withdraw(array[fire_alone.event_id]);
-    perform _pgwhen.archive(v_events);
     for v_rule in
         select m.*
         from unnest(v_events) as e
-        cross join lateral _pgwhen.match(e::_pgwhen.outbox) as m
+        cross join lateral _pgwhen.match(e.type, e.line_oa_id, e.keys, e.created_at) as m
         order by m.trigger_rule_id
     loop
         begin

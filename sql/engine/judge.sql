@@ -1,7 +1,9 @@
 -- _pgwhen.judge: what becomes of each matched rule before frequency: 'source_false' (it asks for
 -- another change), 'loop', 'condition_false' or 'fire'. The one judge: explain() calls it too.
 --
--- Inlined where it is called; OFFSET 0 keeps each mention of the verdict from judging again.
+-- Inlined where it is called; OFFSET 0 keeps each mention of the document from making it anew, and
+-- of the verdict from judging again. The event goes by its columns: a field of a composite costs a
+-- look at its type.
 
 create or replace function _pgwhen.judge(
     events _pgwhen.outbox[],
@@ -12,27 +14,23 @@ language sql
 stable
 as $$
 select
-    (e.event).id, (e.event).uuid, (e.event).line_oa_id, (e.event).user_id, (e.event).type,
-    (e.event).key, (e.event).old, (e.event).new, (e.event).data, (e.event).at, (e.event).chain,
+    e.id, e.uuid, e.line_oa_id, e.user_id, e.type, e.key, e.old, e.new, e.data, e.at, e.chain,
     r.trigger_rule_id, r.organization_id, r.frequency, r.period, r.calendar, r.action_type,
     r.action_config, r.delay, r.log_all, r.workflow_id, r.workflow_node_path, j.verdict
 from (
     select
-        e.event,
-        _pgwhen.document(
-            (e.event).type, (e.event).key, (e.event).old, (e.event).new, (e.event).data,
-            (e.event).at, (e.event).facts
-        ) as doc
-    from (select u::_pgwhen.outbox as event from unnest(judge.events) as u) as e
+        u.*,
+        _pgwhen.document(u.type, u.key, u.old, u.new, u.data, u.at, u.facts) as doc
+    from unnest(judge.events) as u
     offset 0
 ) as e
-cross join lateral _pgwhen.match(e.event) as r
+cross join lateral _pgwhen.match(e.type, e.line_oa_id, e.keys, e.created_at) as r
 cross join lateral (
     select case
         when not pg_catalog.jsonb_path_match(e.doc, r.match_path, r.match_vars) then 'source_false'
-        when _pgwhen.is_loop((e.event).chain, r.trigger_rule_id) then 'loop'
+        when _pgwhen.is_loop(e.chain, r.trigger_rule_id) then 'loop'
         when r.condition_path is null then 'fire'
-        when _pgwhen.condition_holds(r, e.event, e.doc) then 'fire'
+        when _pgwhen.condition_holds(r, e.line_oa_id, e.user_id, e.at, e.doc) then 'fire'
         else 'condition_false'
     end as verdict
 ) as j
@@ -56,7 +54,9 @@ $$;
 
 create or replace function _pgwhen.condition_holds(
     rule _pgwhen.rule,
-    event _pgwhen.outbox,
+    line_oa_id text,
+    user_id text,
+    at timestamptz,
     doc jsonb
 )
 returns boolean
@@ -75,9 +75,9 @@ select case
             (condition_holds.rule).condition_vars,
             (condition_holds.rule).condition_needs,
             condition_holds.doc,
-            (condition_holds.event).at,
+            condition_holds.at,
             _pgwhen.memberships(
-                (condition_holds.event).line_oa_id, (condition_holds.event).user_id,
+                condition_holds.line_oa_id, condition_holds.user_id,
                 (condition_holds.rule).condition_needs
             )
         )

@@ -5,7 +5,12 @@
 --
 -- Inlined where it is called, so that a batch of events is one nested loop over the index.
 
-create or replace function _pgwhen.match(event _pgwhen.outbox)
+create or replace function _pgwhen.match(
+    event_type text,
+    line_oa_id text,
+    keys text[],
+    created_at timestamptz
+)
 returns setof _pgwhen.rule
 language sql
 stable
@@ -13,8 +18,8 @@ as $$
 select r.*
 from _pgwhen.rule as r
 where
-    r.source_type = (match.event).type
-    and r.line_oa_id = (match.event).line_oa_id
-    and r.key = any((match.event).keys)
-    and r.enabled_date <= (match.event).created_at;
+    r.source_type = match.event_type
+    and r.line_oa_id = match.line_oa_id
+    and r.key = any(match.keys)
+    and r.enabled_date <= match.created_at;
 $$;

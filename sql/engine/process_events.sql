@@ -35,6 +35,7 @@ as $$
 declare
     v_lock_timeout constant text := pg_catalog.current_setting('lock_timeout');
     v_until constant timestamptz := _pgwhen.clock() + _pgwhen.yield_after();
+    v_waiting text;
     v_batch _pgwhen.batch;
     v_todo bigint[];
     v_size integer;
@@ -59,12 +60,13 @@ begin
     v_size := pg_catalog.cardinality(v_todo);
     while v_todo <> '{}' and (v_pass.events = 0 or _pgwhen.clock() < v_until) loop
         -- Before the block, which takes back what it has set where it raises.
-        perform pg_catalog.set_config('lock_timeout', _pgwhen.patience(v_size), true);
+        v_waiting := pg_catalog.set_config('lock_timeout', _pgwhen.patience(v_size), true);
         begin
             v_part := v_todo[:v_size];
             v_claimed := v_pass.actions;
             loop
-                v_turn := _pgwhen.next_turn(v_part);
+                v_turn := case when cardinality(v_part) = 1 then v_part
+                    else _pgwhen.next_turn(v_part) end;
                 v_fired := _pgwhen.fire(
                     worker, v_turn, action_types,
                     coalesce(claim_limit, 1000000) - pg_catalog.jsonb_array_length(v_claimed)
@@ -93,7 +95,7 @@ begin
         v_todo := v_todo[v_size + 1:];
         v_size := 2 * v_size;
     end loop;
-    perform pg_catalog.set_config('lock_timeout', v_lock_timeout, true);
+    v_waiting := pg_catalog.set_config('lock_timeout', v_lock_timeout, true);
 
     v_pass.more := v_batch.more or v_todo <> '{}';
     v_pass.next_due_seconds := _pgwhen.next_due_seconds(action_types);
@@ -122,7 +124,6 @@ $doc$;
 create or replace function _pgwhen.check_pass(worker text, batch_size integer)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform _pgwhen.require_read_committed('process_events');
@@ -138,22 +139,24 @@ $$;
 -- event of each user, so that an action sees what was before its event and nothing that came after.
 create or replace function _pgwhen.next_turn(ids bigint[])
 returns bigint[]
-language sql
+language plpgsql
 stable
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-select case
-    when exists (
+begin
+    if not exists (
         select from _pgwhen.action_type as t where t.kind = 'sql' and not t.builtin
-    ) then array(
+    ) then
+        return next_turn.ids;
+    end if;
+    return array(
         select min(o.id)
         from _pgwhen.outbox as o
         where o.id = any(next_turn.ids)
         group by o.line_oa_id, o.user_id
         order by 1
-    )
-    else next_turn.ids
+    );
 end;
 $$;
 
@@ -188,18 +191,14 @@ begin
     return extract(epoch from least(
         (
             select min(d.execute_at)
-            from (
-                select t.name from _pgwhen.action_type as t where t.kind = 'sql'
-                union
-                select unnest(next_due_seconds.action_types)
-            ) as t (name)
-            cross join lateral (
-                select a.execute_at
-                from pgwhen.scheduled_action as a
-                where a.status = 'pending' and a.action_type = t.name
-                order by a.execute_at, a.id
-                limit 1
-            ) as d
+            from unnest(next_due_seconds.action_types) as t (name)
+            cross join lateral _pgwhen.first_due(t.name) as d (execute_at)
+        ),
+        (
+            select min(d.execute_at)
+            from _pgwhen.action_type as t
+            cross join lateral _pgwhen.first_due(t.name) as d (execute_at)
+            where t.kind = 'sql'
         ),
         (
             select a.deadline
@@ -210,4 +209,16 @@ begin
         )
     ) - _pgwhen.clock());
 end;
+$$;
+
+create or replace function _pgwhen.first_due(action_type text)
+returns setof timestamptz
+language sql
+stable
+as $$
+select a.execute_at
+from pgwhen.scheduled_action as a
+where a.status = 'pending' and a.action_type = first_due.action_type
+order by a.execute_at, a.id
+limit 1;
 $$;

@@ -25,9 +25,9 @@ begin
             f.at,
             f.uuid,
             _pgwhen.allowed_before(
-                f.frequency, f.period, f.calendar, f.at,
+                f.frequency, f.period, f.at,
                 case when f.calendar is not null
-                    then _pgwhen.zone(f.line_oa_id, f.user_id) end
+                    then _pgwhen.period_start(f.calendar, f.at, f.line_oa_id, f.user_id) end
             ) as allowed_before
         from unnest(reserve.firings) with ordinality as f
         where
@@ -63,13 +63,12 @@ end;
 $$;
 
 -- The latest last firing that still lets an event at `at` fire; null where a rule remembers
--- nothing, -infinity where it fires once.
+-- nothing, -infinity where it fires once. Inlined: no parameter is used twice.
 create or replace function _pgwhen.allowed_before(
     frequency text,
     period interval,
-    calendar text,
     at timestamptz,
-    time_zone text
+    period_start timestamptz
 )
 returns timestamptz
 language sql
@@ -79,13 +78,28 @@ select case
     when allowed_before.frequency = 'once' then '-infinity'
     else least(
         allowed_before.at - allowed_before.period,
-        _pgwhen.first_instant(
-            pg_catalog.date_trunc(
-                allowed_before.calendar, allowed_before.at at time zone allowed_before.time_zone
-            ),
-            allowed_before.time_zone
-        ) - interval '1 microsecond'
+        allowed_before.period_start - interval '1 microsecond'
     )
+end;
+$$;
+
+-- When the calendar period began that an event at `at` falls in, for this user.
+create or replace function _pgwhen.period_start(
+    calendar text,
+    at timestamptz,
+    line_oa_id text,
+    user_id text
+)
+returns timestamptz
+language plpgsql
+stable
+as $$
+declare
+    v_zone constant text := _pgwhen.zone(period_start.line_oa_id, period_start.user_id);
+begin
+    return _pgwhen.first_instant(
+        date_trunc(period_start.calendar, period_start.at at time zone v_zone), v_zone
+    );
 end;
 $$;
 

@@ -129,9 +129,10 @@ returns void
 language plpgsql
 as $$
 declare
-    v_events constant _pgwhen.outbox[] := _pgwhen.withdraw(array[park_event.event_id]);
+    v_events constant _pgwhen.outbox[] := _pgwhen.withdraw(
+        array[park_event.event_id], park_event.reason
+    );
 begin
-    perform _pgwhen.archive(v_events, park_event.reason);
     perform _pgwhen.settle(array(
         select _pgwhen.ending_of(
             _pgwhen.firing_of(e::_pgwhen.outbox, null), 'failed',

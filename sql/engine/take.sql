@@ -11,8 +11,8 @@
 -- floor that held when it was first seen, and finds its late rows. Nothing is lost, and neither a
 -- long reader nor a long writer makes anybody walk the dead rows again.
 --
--- Why that is safe. The floor row is read before the snapshot that says who is in progress, and
--- the scan comes after both: whoever had ended by then, the scan sees. A mark is the last outbox id
+-- Why that is safe. The floor row is read in the snapshot that says who is in progress, and the
+-- scan comes after it: whoever had ended by then, the scan sees. A mark is the last outbox id
 -- that was drawn, read before the marking transaction gets its own xid: a transaction with a later
 -- xid draws its ids only once it has one (write_events.sql, emit.sql), so above the mark. (The
 -- xmax of a snapshot would not do: transactions that run already may have later xids.) The marking
@@ -32,48 +32,56 @@ declare
     );
     v_window constant integer := 2 * v_size;
     v_start constant integer := (random() * 63)::integer;
-    v_floor constant _pgwhen.outbox_floor := _pgwhen.newest_floor();
-    v_open constant xid8[] := array(select pg_snapshot_xip(pg_current_snapshot()));
-    v_from constant bigint := _pgwhen.scan_from(v_floor, v_open);
+    v_head record;
+    v_from bigint;
     v_first bigint;
     v_last bigint;
     v_seen integer;
     v_buckets smallint[];
     v_batch _pgwhen.batch;
 begin
-    if exists (select from _pgwhen.suspect as s where s.worker = take.worker) then
+    select
+        (select f from _pgwhen.outbox_floor as f order by f.id desc limit 1) as floor,
+        array(select pg_snapshot_xip(pg_current_snapshot())) as open,
+        exists (select from _pgwhen.suspect as s where s.worker = take.worker) as suspect
+    into v_head;
+    if v_head.suspect then
         return _pgwhen.take_suspect(take.worker);
     end if;
 
-    with peeked as materialized (
-        select o.id, o.bucket
-        from _pgwhen.outbox as o
-        where o.id > v_from
-        order by o.id
-        limit v_window
-    ),
-    buckets as (
+    v_from := _pgwhen.scan_from(v_head.floor, v_head.open);
+    select
+        min(b.first),
+        max(b.last),
+        sum(b.n),
+        array_agg(b.bucket) filter (
+            where b.before < v_size
+            and pg_try_advisory_xact_lock(_pgwhen.bucket_class(), b.bucket)
+        )
+    into v_first, v_last, v_seen, v_buckets
+    from (
         select
             p.bucket,
+            min(p.id) as first,
+            max(p.id) as last,
+            count(*) as n,
             sum(count(*)) over (order by (p.bucket + v_start) & 63) - count(*) as before
-        from peeked as p
+        from (
+            select o.id, o.bucket
+            from _pgwhen.outbox as o
+            where o.id > v_from
+            order by o.id
+            limit v_window
+        ) as p
         group by p.bucket
-    ),
-    locked as materialized (
-        select b.bucket
-        from buckets as b
-        where
-            b.before < v_size
-            and pg_try_advisory_xact_lock(_pgwhen.bucket_class(), b.bucket)
-    )
-    select
-        (select min(p.id) from peeked as p),
-        (select max(p.id) from peeked as p),
-        (select count(*) from peeked as p),
-        (select array_agg(l.bucket) from locked as l)
-    into v_first, v_last, v_seen, v_buckets;
+    ) as b;
 
-    perform _pgwhen.raise_floor(v_floor, v_open, v_first);
+    perform _pgwhen.raise_floor(v_head.floor, v_head.open, v_first);
+    if v_buckets is null then
+        v_batch.ids := '{}';
+        v_batch.more := false;
+        return v_batch;
+    end if;
 
     v_batch.ids := array(
         select o.id
@@ -88,20 +96,7 @@ begin
 end;
 $$;
 
-create or replace function _pgwhen.newest_floor()
-returns _pgwhen.outbox_floor
-language plpgsql
-volatile
-as $$
-declare
-    v_floor _pgwhen.outbox_floor;
-begin
-    select f.* into v_floor from _pgwhen.outbox_floor as f order by f.id desc limit 1;
-    return v_floor;
-end;
-$$;
-
--- `open` is who was in progress after `floor` was read. Who is not in it has ended, or is of
+-- `open` is who was in progress when `floor` was read. Who is not in it has ended, or is of
 -- another cluster, from which this database was restored.
 create or replace function _pgwhen.scan_from(floor _pgwhen.outbox_floor, open xid8[])
 returns bigint

@@ -25,28 +25,18 @@ begin
         return row('[]'::jsonb, '{}'::pgwhen.claimed_action[])::_pgwhen.fired;
     end if;
 
-    with planned as materialized (
+    with placed as (
         select
             f.*,
-            f as firing,
-            _pgwhen.due_at(f.delay, v_now) as execute_at,
-            f.action_type = any(v_sql_types) as is_sql
-        from unnest(write_actions.firings) as f
-    ),
-    placed as materialized (
-        select
-            p.*,
-            p.execute_at <= v_now
-            and case when p.is_sql then not write_actions.queue
+            d.execute_at,
+            d.execute_at <= v_now
+            and case when f.action_type = any(v_sql_types) then not write_actions.queue
                 else
-                    p.action_type = any(write_actions.action_types)
-                    and count(*) filter (
-                        where not p.is_sql
-                        and p.execute_at <= v_now
-                        and p.action_type = any(write_actions.action_types)
-                    ) over (order by p.event_id, p.trigger_rule_id) <= write_actions.room
+                    f.action_type = any(write_actions.action_types)
+                    and f.ordinality <= write_actions.room
             end as claimed
-        from planned as p
+        from unnest(write_actions.firings) with ordinality as f
+        cross join lateral _pgwhen.due_at(f.delay, v_now) as d (execute_at)
     ),
     written as (
         insert into pgwhen.scheduled_action as a (
@@ -62,11 +52,9 @@ begin
             case when p.claimed then v_deadline end,
             case when p.claimed then gen_random_uuid() end,
             case when p.claimed then write_actions.worker end,
-            _pgwhen.action_key(
-                p.uuid, p.line_oa_id, p.user_id,
-                p.trigger_rule_id
-            ),
-            _pgwhen.frozen_event(p.firing),
+            _pgwhen.action_key(p.uuid, p.line_oa_id, p.user_id, p.trigger_rule_id),
+            _pgwhen.event_json(p.type, p.key, p.old, p.new, p.data, p.at)
+            || jsonb_build_object('id', p.event_id, 'uuid', p.uuid),
             p.chain || p.trigger_rule_id
         from placed as p
         order by p.event_id, p.trigger_rule_id
@@ -74,12 +62,12 @@ begin
     )
     select
         coalesce(
-            jsonb_agg(to_jsonb(_pgwhen.as_claimed(w)) order by w.id)
+            jsonb_agg(to_jsonb(_pgwhen.as_claimed(w)))
             filter (where w.status = 'processing' and w.action_type <> all(v_sql_types)),
             '[]'
         ),
         coalesce(
-            array_agg(_pgwhen.as_claimed(w) order by w.id)
+            array_agg(_pgwhen.as_claimed(w))
             filter (where w.status = 'processing' and w.action_type = any(v_sql_types)),
             '{}'
         ),
@@ -115,22 +103,6 @@ stable
 as $$
 select attempt_deadline.now
     + pg_catalog.make_interval(secs => 60 * (_pgwhen.setting('staleProcessingMinute'))::float8);
-$$;
-
--- The event as it is kept with an action that it caused.
-create or replace function _pgwhen.frozen_event(firing _pgwhen.firing)
-returns jsonb
-language sql
-stable
-as $$
-select
-    _pgwhen.event_json(
-        (frozen_event.firing).type, (frozen_event.firing).key, (frozen_event.firing).old,
-        (frozen_event.firing).new, (frozen_event.firing).data, (frozen_event.firing).at
-    )
-    || pg_catalog.jsonb_build_object(
-        'id', (frozen_event.firing).event_id, 'uuid', (frozen_event.firing).uuid
-    );
 $$;
 
 create or replace function _pgwhen.as_claimed(action pgwhen.scheduled_action)

@@ -467,9 +467,11 @@ begin
     select c.* into v_compiled from _pgwhen.rule as c where c.trigger_rule_id = rule.id;
     verdict := case
         when v_held.last_at > _pgwhen.allowed_before(
-            v_compiled.frequency, v_compiled.period, v_compiled.calendar, event.at,
+            v_compiled.frequency, v_compiled.period, event.at,
             case when v_compiled.calendar is not null
-                then _pgwhen.zone(event.line_oa_id, event.user_id) end
+                then _pgwhen.period_start(
+                    v_compiled.calendar, event.at, event.line_oa_id, event.user_id
+                ) end
         ) then 'stop'
         else 'pass'
     end;

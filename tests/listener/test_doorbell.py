@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pgwhen import daemon, pump, wakeup
+from pgwhen.database import Database as PgwhenDatabase
 from pgwhen.handlers import Handler
 from pgwhen.wakeup import CHANNELS, Doorbell
 from tests.support import PATIENCE, wait_until
@@ -155,29 +156,81 @@ async def test_writer_that_believes_it_awake_is_waited_for(
 
 @pytest.mark.usefixtures("_long_sleep")
 async def test_what_commits_between_scan_and_sleep_is_seen(
+    shop: Shop, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An event of a writer that saw nobody asleep, committed just before the lock is granted."""
+    shop.rule("plain")
+    asked = Doorbell.try_sleep
+    verdicts: list[str | None] = []
+
+    async def try_sleep(self: Doorbell) -> str | None:
+        if not verdicts:
+            shop.submit("plain")
+        verdicts.append(await asked(self))
+        return verdicts[-1]
+
+    monkeypatch.setattr(Doorbell, "try_sleep", try_sleep)
+    async with running(settings, handler()):
+        await until(shop, "select exists (select from pgwhen.trigger_log where status = 'success')")
+    assert verdicts[0] == "granted"
+
+
+@pytest.mark.usefixtures("_long_sleep")
+async def test_events_that_come_one_by_one_cost_one_call_each(
     shop: Shop,
     settings: Settings,
     asleep: Callable[[], Awaitable[None]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An event of a writer that saw nobody asleep, committed just before the lock is granted."""
+    """The doorbell lock is kept meanwhile, so neither is it asked for nor is there another scan."""
     shop.rule("plain")
-    asked = Doorbell.try_sleep
-    submitting = False
-
-    async def try_sleep(self: Doorbell) -> str | None:
-        nonlocal submitting
-        if submitting:
-            submitting = False
-            shop.submit("plain")
-        return await asked(self)
-
-    monkeypatch.setattr(Doorbell, "try_sleep", try_sleep)
-    async with running(settings, handler()) as listener:
+    calls: list[str] = []
+    for owner, name in (
+        (Doorbell, "try_sleep"), (Doorbell, "wake_up"), (PgwhenDatabase, "process_events")
+    ):  # fmt: skip
+        _note_calls(monkeypatch, owner, name, calls)
+    async with running(settings, handler()):
         await asleep()
-        submitting = True
-        listener._doorbell.nudge()
-        await until(shop, "select exists (select from pgwhen.trigger_log where status = 'success')")
+        calls.clear()
+        for n in range(3):
+            await asyncio.to_thread(shop.submit, "plain", 1, f"user{n}-")
+            await until(
+                shop, "select count(*) = %s from pgwhen.trigger_log where status = 'success'", n + 1
+            )
+            await asleep()
+        assert calls == ["process_events"] * 3
+
+
+@pytest.mark.usefixtures("_long_sleep")
+async def test_crowd_of_events_is_not_rung_for(
+    shop: Shop,
+    settings: Settings,
+    asleep: Callable[[], Awaitable[None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where a scan finds more than one event the lock is given back until nothing is left."""
+    shop.rule("plain")
+    calls: list[str] = []
+    for name in ("try_sleep", "wake_up"):
+        _note_calls(monkeypatch, Doorbell, name, calls)
+    async with running(settings, handler()):
+        await asleep()
+        calls.clear()
+        with shop.conn.transaction():
+            shop.submit("plain", 2)
+        await until(shop, "select count(*) = 2 from pgwhen.trigger_log where status = 'success'")
+        await asleep()
+        assert calls == ["wake_up", "try_sleep"]
+
+
+def _note_calls(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, calls: list[str]) -> None:
+    method = getattr(owner, name)
+
+    async def noted(self: Any, *args: Any, **options: Any) -> Any:
+        calls.append(name)
+        return await method(self, *args, **options)
+
+    monkeypatch.setattr(owner, name, noted)
 
 
 @pytest.mark.usefixtures("_long_sleep")

@@ -10,7 +10,9 @@ create function t.found() returns text[] language sql as $$
 select array(
     select r.name
     from (select o from _pgwhen.outbox as o order by o.id desc limit 1) as e (event)
-    cross join lateral _pgwhen.match(e.event) as m
+    cross join lateral _pgwhen.match(
+        (e.event).type, (e.event).line_oa_id, (e.event).keys, (e.event).created_at
+    ) as m
     inner join pgwhen.trigger_rule as r on m.trigger_rule_id = r.id
     order by r.name
 );
@@ -87,7 +89,7 @@ delete from pgwhen.trigger_rule where id = :late;
 select is(t.found(), '{}', 'does not find one that is gone');
 
 select is_empty(
-    $$ select from _pgwhen.match(null) $$, 'finds nothing for nothing'
+    $$ select from _pgwhen.match(null, null, null, null) $$, 'finds nothing for nothing'
 );
 
 select finish();

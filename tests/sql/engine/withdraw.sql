@@ -1,4 +1,4 @@
--- _pgwhen.archive: processed events are kept for a while.
+-- _pgwhen.withdraw: events leave the outbox, and are kept for a while.
 begin;
 \ir ../helpers.psql
 select plan(6);

@@ -29,7 +29,10 @@ begin
         select
             f.*,
             f as firing,
-            _pgwhen.due_at(f.delay, v_now) as execute_at,
+            _pgwhen.due_at(
+                f.delay, v_now, f.until_value,
+                case when f.delay ? 'until' then _pgwhen.zone(f.line_oa_id, f.user_id) end
+            ) as execute_at,
             f.action_type = any(v_sql_types) as is_sql
         from unnest(write_actions.firings) as f
     ),
@@ -91,19 +94,6 @@ begin
         perform _pgwhen.ring('pgwhen_due');
     end if;
     return v_fired;
-end;
-$$;
-
--- When an action is due: delays count from the database clock at dispatch, never from event time.
-create or replace function _pgwhen.due_at(delay jsonb, now timestamptz)
-returns timestamptz
-language sql
-stable
-as $$
-select case
-    when due_at.delay is null then due_at.now
-    when due_at.delay ? 'at' then (due_at.delay ->> 'at')::timestamptz
-    else due_at.now + _pgwhen.span(due_at.delay -> 'seconds')
 end;
 $$;
 

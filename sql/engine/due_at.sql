@@ -61,14 +61,17 @@ begin
 end;
 $$;
 
--- As conditions read times, but that one without an offset is first taken for one of UTC.
+-- The moment that a value means as conditions read it: one without an offset as if of UTC. Null
+-- where it is no time. Not inlined, because the judge's plan would be as large again.
 create or replace function _pgwhen.moment_in(value jsonb)
 returns timestamptz
-language sql
+language plpgsql
 stable
 as $$
-select case pg_catalog.jsonb_typeof(moment_in.value)
-    when 'string' then _pgwhen.to_instant(moment_in.value #>> '{}')
+begin
+    return case jsonb_typeof(moment_in.value)
+        when 'string' then _pgwhen.to_instant(moment_in.value #>> '{}')
+    end;
 end;
 $$;
 

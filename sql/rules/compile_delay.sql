@@ -1,5 +1,4 @@
--- _pgwhen.compiled_delay: a delay as _pgwhen.rule keeps it, with nothing left to parse or to choose.
--- One of
+-- _pgwhen.compiled_delay: a delay as _pgwhen.rule keeps it, with nothing left to choose. One of
 --   {"seconds": 3600}
 --   {"at": "2026-11-30T02:00:00.000000Z"}
 --   {"until": {"field": "event.data.at", "path": "{event,data,at}",
@@ -17,19 +16,18 @@ stable
 as $$
 select
     case
-        when compiled_delay.delay @> '{"waitForTracking": true}'
-            then jsonb_build_object('wait', _pgwhen.compiled_wait(compiled_delay.delay))
-        when compiled_delay.delay ? 'until'
-            then jsonb_build_object('until', _pgwhen.compiled_until(compiled_delay.delay -> 'until'))
-        when compiled_delay.delay ? 'at'
-            then jsonb_build_object('at', _pgwhen.compiled_at(compiled_delay.delay ->> 'at'))
-        when compiled_delay.delay is not null
-            then jsonb_build_object('seconds', _pgwhen.expiry_of(compiled_delay.delay))
+        when d.delay @> '{"waitForTracking": true}'
+            then jsonb_build_object('wait', _pgwhen.compiled_wait(d.delay))
+        when d.delay ? 'until'
+            then jsonb_build_object('until', _pgwhen.compiled_until(d.delay -> 'until'))
+        when d.delay ? 'at' then jsonb_build_object('at', _pgwhen.compiled_at(d.delay ->> 'at'))
+        when d.delay is not null then jsonb_build_object('seconds', _pgwhen.expiry_of(d.delay))
     end
     || _pgwhen.picked(
-        compiled_delay.delay, array['reEvaluateConditions', 'whenPending', 'onRuleDisabled'],
+        d.delay, array['reEvaluateConditions', 'whenPending', 'onRuleDisabled'],
         '{"reEvaluateConditions": false, "whenPending": "skip", "onRuleDisabled": "cancel"}'
-    );
+    )
+from (select compiled_delay.delay) as d;
 $$;
 
 create or replace function _pgwhen.compiled_wait(delay jsonb)

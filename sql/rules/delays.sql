@@ -67,7 +67,7 @@ select $${
         },
         "onExpire": {
             "type": "object", "additionalProperties": false, "required": ["actionType"],
-            "description": "What to do where nobody clicked: {\"actionType\": …, \"actionConfig\": …}.",
+            "description": "What to do without a click: {\"actionType\": …, \"actionConfig\": …}.",
             "properties": {
                 "actionType": {
                     "type": "string", "minLength": 1, "maxLength": 200, "pattern": "\\S",
@@ -93,7 +93,7 @@ select $${
         },
         "after": {
             "enum": ["send"],
-            "description": "\"send\" executes the action at once and waits after it; or leave it out."
+            "description": "\"send\" executes the action at once, then waits; or leave it out."
         },
         "reEvaluateConditions": {
             "type": "boolean",

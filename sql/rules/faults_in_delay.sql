@@ -171,7 +171,7 @@ as $$
 select case
     when until_field_faults.field ~ '(^|\.)[\s+-]*[0-9]+(\.|$)' then _pgwhen.one_fault(
         until_field_faults.at_path,
-        format('field %s has a number for a part', _pgwhen.excerpt(to_jsonb(until_field_faults.field))),
+        format('field "%s" has a number for a part', left(until_field_faults.field, 60)),
         'Name a field of an object: of an array no element can be named.', 'PW004'
     )
     else array(
@@ -183,8 +183,9 @@ select case
 end;
 $$;
 
--- The offset of an `until`; none is no time at all, and null is what is no interval or lies beyond
--- ten years. The style is set because it changes how signs are read.
+-- The offset of an `until`; none is no time at all. Null where it is no interval, or its years and
+-- months, days and seconds, each without its sign, come to more than ten years. The style is set
+-- because it changes how signs are read.
 create or replace function _pgwhen.until_offset(value jsonb)
 returns interval
 language plpgsql
@@ -192,12 +193,13 @@ stable
 set intervalstyle = 'postgres'
 as $$
 declare
-    v_offset interval := _pgwhen.span(coalesce(until_offset.value, '0'));
+    v_offset interval;
 begin
+    v_offset := _pgwhen.span(coalesce(until_offset.value, '0'));
     return case
-        when abs(extract(year from v_offset) * 12 + extract(month from v_offset)) <= 120
-            and abs(extract(day from v_offset)) <= 3653
-            and abs(extract(epoch from v_offset - date_trunc('day', v_offset))) <= 315360000
+        when abs(extract(year from v_offset) + extract(month from v_offset) / 12) * 365.25
+            + abs(extract(day from v_offset))
+            + abs(extract(epoch from v_offset - date_trunc('day', v_offset))) / 86400 <= 3653
             then v_offset
     end;
 exception

@@ -94,11 +94,18 @@ select results_eq(
         '{"text": "x"}'::jsonb $$,
     'is kept with the rule, apart from its config'
 );
-select is(
-    _pgwhen.action_types_of(
-        'a', '{"delay": {"onExpire": {"actionType": "b"}, "onClick": {"actionType": "c"}}}'
-    ),
-    '{a,b,c}', 'knows the action types of what follows'
+-- The types of what follows are known and warned of like the rule's own.
+alter table pgwhen.trigger_rule disable trigger rule_to_insert;
+insert into pgwhen.trigger_rule (
+    name, source_type, action_type, action_config, created_date, updated_date, enabled_date
+)
+select
+    'chase', 'x', 'a1', '{"delay": {"waitForTracking": true, "seconds": 5, "after": "send",
+        "onExpire": {"actionType": "a2", "actionConfig": {"text": "x"}},
+        "onClick": {"actionType": "a3"}}}', _pgwhen.clock(), _pgwhen.clock(), _pgwhen.clock();
+select results_eq(
+    'select t.name from _pgwhen.action_type as t where t.kind = ''unserved'' order by t.name',
+    $$ values ('a1'), ('a2'), ('a3') $$, 'lists the action types of what follows'
 );
 
 select finish();

@@ -519,6 +519,7 @@ create type _pgwhen.firing as (
     action_type text,
     action_config jsonb,
     delay jsonb,
+    until_value jsonb,
     log_all boolean,
     workflow_id bigint,
     workflow_node_path text[],

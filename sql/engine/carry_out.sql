@@ -20,7 +20,10 @@ begin
     end if;
     if (carry_out.judgement).limited or (carry_out.judgement).silent then
         perform _pgwhen.settle(array(
-            select _pgwhen.ending_of(f, 'suppressed', _pgwhen.why_not(f))
+            select _pgwhen.ending_of(
+                f, case f.verdict when 'no_moment' then 'failed' else 'suppressed' end,
+                _pgwhen.why_not(f)
+            )
             from unnest(v_firings) as f
             where f.verdict <> 'fire'
         ));
@@ -40,6 +43,9 @@ as $$
 select case (why_not.firing).verdict
     when 'loop' then 'loop: the rule is in its own chain, or the chain is too long'
     when 'condition_false' then 'condition false'
+    when 'no_moment' then _pgwhen.no_moment_reason(
+        (why_not.firing).delay, (why_not.firing).until_value
+    )
     when 'suppressed' then
         _pgwhen.suppression_reason(
             (why_not.firing).trigger_rule_id, (why_not.firing).frequency,

@@ -71,7 +71,9 @@ begin
             case when m.matters then j end as firing
         from _pgwhen.judge(verdicts.events, verdicts.only_rule) as j
         cross join lateral (
-            select j.verdict in ('fire', 'loop') or (j.verdict = 'condition_false' and j.log_all)
+            select
+                j.verdict in ('fire', 'loop', 'no_moment')
+                or (j.verdict = 'condition_false' and j.log_all)
         ) as m (matters)
     ),
     counted as (

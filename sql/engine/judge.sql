@@ -1,5 +1,6 @@
 -- _pgwhen.judge: what becomes of each matched rule before frequency: 'source_false' (it asks for
--- another change), 'loop', 'condition_false' or 'fire'. The one judge: explain() calls it too.
+-- another change), 'loop', 'condition_false', 'no_moment' (what it is to wait for is no time) or
+-- 'fire'. The one judge: explain() calls it too.
 --
 -- Inlined where it is called; OFFSET 0 keeps each mention of the document from making it anew, and
 -- of the verdict from judging again. The event goes by its columns: a field of a composite costs a
@@ -16,7 +17,7 @@ as $$
 select
     e.id, e.uuid, e.line_oa_id, e.user_id, e.type, e.key, e.old, e.new, e.data, e.at, e.chain,
     r.trigger_rule_id, r.organization_id, r.frequency, r.period, r.calendar, r.action_type,
-    r.action_config, r.delay, r.log_all, r.workflow_id, r.workflow_node_path, j.verdict
+    r.action_config, r.delay, u.value, r.log_all, r.workflow_id, r.workflow_node_path, j.verdict
 from (
     select
         u.*,
@@ -27,11 +28,19 @@ from (
 cross join lateral _pgwhen.match(e.type, e.line_oa_id, e.keys, e.created_at) as r
 cross join lateral (
     select case
+        when r.delay ? 'until' then e.doc #> (r.delay #>> '{until,path}')::text[]
+    end as value
+) as u
+cross join lateral (
+    select case
         when not pg_catalog.jsonb_path_match(e.doc, r.match_path, r.match_vars) then 'source_false'
         when _pgwhen.is_loop(e.chain, r.trigger_rule_id) then 'loop'
-        when r.condition_path is null then 'fire'
-        when _pgwhen.condition_holds(r, e.line_oa_id, e.user_id, e.at, e.doc) then 'fire'
-        else 'condition_false'
+        when
+            r.condition_path is not null
+            and _pgwhen.condition_holds(r, e.line_oa_id, e.user_id, e.at, e.doc) is not true
+            then 'condition_false'
+        when r.delay ? 'until' and _pgwhen.moment_in(u.value) is null then 'no_moment'
+        else 'fire'
     end as verdict
 ) as j
 where judge.only_rule is null or r.trigger_rule_id = judge.only_rule

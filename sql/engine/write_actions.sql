@@ -36,7 +36,10 @@ begin
                     and f.ordinality <= write_actions.room
             end as claimed
         from unnest(write_actions.firings) with ordinality as f
-        cross join lateral _pgwhen.due_at(f.delay, v_now) as d (execute_at)
+        cross join lateral _pgwhen.due_at(
+            f.delay, v_now, f.until_value,
+            case when f.delay ? 'until' then _pgwhen.zone(f.line_oa_id, f.user_id) end
+        ) as d (execute_at)
     ),
     written as (
         insert into pgwhen.scheduled_action as a (
@@ -79,19 +82,6 @@ begin
         perform _pgwhen.ring('pgwhen_due');
     end if;
     return v_fired;
-end;
-$$;
-
--- When an action is due: delays count from the database clock at dispatch, never from event time.
-create or replace function _pgwhen.due_at(delay jsonb, now timestamptz)
-returns timestamptz
-language sql
-stable
-as $$
-select case
-    when due_at.delay is null then due_at.now
-    when due_at.delay ? 'at' then (due_at.delay ->> 'at')::timestamptz
-    else due_at.now + _pgwhen.span(due_at.delay -> 'seconds')
 end;
 $$;
 

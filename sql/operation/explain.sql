@@ -41,7 +41,9 @@ begin
         union all
         select 4, e.* from _pgwhen.explain_frequency(v_rule, v_event, v_kept.processed_at) as e
         union all
-        select 5, e.* from _pgwhen.explain_outcome(v_rule, v_event, explain.event_id) as e
+        select 5, e.* from _pgwhen.explain_delay(v_rule, v_event, explain.event_id, v_trace) as e
+        union all
+        select 6, e.* from _pgwhen.explain_outcome(v_rule, v_event, explain.event_id) as e
     ) as g
     order by g.n;
 end;
@@ -51,7 +53,7 @@ comment on function pgwhen.explain(bigint, text, bigint, text) is
 $doc$Say why a rule did, does or would not do something for a user: every gate in order.
 
 Gates: rule (is it live), event (which one), source, loop, condition (a row for each clause with the
-value it saw), frequency (and until when), pending, log. verdict is 'pass', 'stop' or 'note'; the
+value it saw), frequency (and until when), delay (and when due), pending, log. verdict is 'pass', 'stop' or 'note'; the
 first 'stop' is the answer. With an event_id: that event as it was then, for as long as events are
 kept (setting eventRetention). Rules and memberships of audiences have no history: they are as they
 are now; a gate that would stop now, but did not then, is a 'note'. Without: the user as they are
@@ -164,6 +166,7 @@ as $$
 select coalesce(
     (
         select case
+            when l.status = 'failed' and l.error_message like 'delay.until:%' then 'delay'
             when l.status <> 'suppressed' then 'fired'
             when l.error_message = 'condition false' then 'condition'
             when l.error_message like 'loop:%' then 'loop'
@@ -482,6 +485,51 @@ begin
         )
         else 'free'
     end;
+end;
+$$;
+
+-- When the action is due. An event that is only supposed has no time in it to wait for.
+create or replace function _pgwhen.explain_delay(
+    rule pgwhen.trigger_rule,
+    event _pgwhen.outbox,
+    event_id bigint,
+    trace text
+)
+returns table (gate text, verdict text, reason text, detail jsonb)
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_delay constant jsonb := _pgwhen.compiled_delay(rule.action_config -> 'delay');
+    v_until constant jsonb := v_delay -> 'until';
+    v_value constant jsonb := _pgwhen.document(
+        event.type, event.key, event.old, event.new, event.data, event.at, event.facts
+    ) #> (v_until ->> 'path')::text[];
+    v_moment constant timestamptz := case
+        when v_delay ? 'at' then (v_delay ->> 'at')::timestamptz
+        else _pgwhen.until_moment(
+            v_until, v_value, _pgwhen.zone(event.line_oa_id, event.user_id), '-infinity'
+        )
+    end;
+begin
+    if v_delay is null then
+        return;
+    end if;
+    return query select
+        'delay',
+        case
+            when v_until is null or v_moment is not null then 'pass'
+            when explain_delay.event_id is null and v_until ->> 'field' like 'event.%' then 'note'
+            when explain_delay.trace is null or explain_delay.trace = 'delay' then 'stop'
+            else 'note'
+        end,
+        case
+            when v_moment is not null then 'due at ' || _pgwhen.stamp(v_moment)
+            when v_until is not null then _pgwhen.no_moment_reason(v_delay, v_value)
+            else format('due %s seconds after it fires', v_delay ->> 'seconds')
+        end,
+        rule.action_config -> 'delay';
 end;
 $$;
 

@@ -8,19 +8,104 @@ as $doc$
 select $${
     "title": "delay: when the action is executed, if not at once",
     "type": "object",
-    "description": "Either {\"seconds\": 3600} or {\"at\": \"2026-11-30T09:00:00+07:00\"}.",
+    "description": "Say when, for example {\"seconds\": 3600}; see docs/delays.md.",
     "additionalProperties": false,
     "minProperties": 1,
-    "maxProperties": 1,
     "properties": {
         "seconds": {
             "type": "number", "minimum": 0, "maximum": 315360000,
             "description": "Seconds from the moment the rule fires, at most 315360000 (ten years)."
         },
+        "delaySeconds": {
+            "type": "number", "minimum": 0, "maximum": 315360000,
+            "description": "The older name of \"seconds\": at most 315360000 (ten years)."
+        },
         "at": {
             "type": "string",
             "pattern": "^[0-9]{4}-[0-9-]{5}[T ][0-9:.]+(Z|[+-][0-9:]{2,5})$",
             "description": "An instant with its offset, for example \"2026-11-30T09:00:00+07:00\"."
+        },
+        "until": {
+            "type": "object", "additionalProperties": false, "required": ["field"],
+            "description": "For example {\"field\": \"event.data.at\", \"offset\": \"-1 day\"}.",
+            "properties": {
+                "field": {
+                    "type": "string", "minLength": 1,
+                    "description": "The field that holds the time, for example \"event.data.at\"."
+                },
+                "offset": {
+                    "type": ["string", "number"], "minimum": -315360000, "maximum": 315360000,
+                    "description": "\"-1 day\", \"2 hours\" or seconds; at most ten years each way."
+                }
+            }
+        },
+        "waitForTracking": {
+            "type": "boolean",
+            "description": "true waits for a click of the user; or leave it out."
+        },
+        "tracking": {
+            "type": "object", "additionalProperties": false, "minProperties": 1,
+            "description": "For example {\"link\": \"offer\"}; leave it out for any tracked click.",
+            "properties": {
+                "campaign": {
+                    "type": "string", "minLength": 1, "maxLength": 200, "pattern": "\\S",
+                    "description": "The campaign's name, for example \"nov\"."
+                },
+                "link": {
+                    "type": "string", "minLength": 1, "maxLength": 200, "pattern": "\\S",
+                    "description": "The link's name, for example \"offer\"."
+                },
+                "trackingId": {
+                    "type": "string", "minLength": 1, "maxLength": 200, "pattern": "\\S",
+                    "description": "The tracking_id of one tracked link."
+                }
+            }
+        },
+        "expiresSeconds": {
+            "type": "number", "minimum": 0, "maximum": 315360000,
+            "description": "Seconds that the wait lasts, at most 315360000 (ten years)."
+        },
+        "onExpire": {
+            "type": "object", "additionalProperties": false, "required": ["actionType"],
+            "description": "What to do without a click: {\"actionType\": …, \"actionConfig\": …}.",
+            "properties": {
+                "actionType": {
+                    "type": "string", "minLength": 1, "maxLength": 200, "pattern": "\\S",
+                    "description": "An action such as \"add_to_audience\", or one that you serve."
+                },
+                "actionConfig": {
+                    "type": "object", "description": "An object, for example {}."
+                }
+            }
+        },
+        "onClick": {
+            "type": "object", "additionalProperties": false, "required": ["actionType"],
+            "description": "What a click does: {\"actionType\": …, \"actionConfig\": …}.",
+            "properties": {
+                "actionType": {
+                    "type": "string", "minLength": 1, "maxLength": 200, "pattern": "\\S",
+                    "description": "An action such as \"add_to_audience\", or one that you serve."
+                },
+                "actionConfig": {
+                    "type": "object", "description": "An object, for example {}."
+                }
+            }
+        },
+        "after": {
+            "enum": ["send"],
+            "description": "\"send\" executes the action at once, then waits; or leave it out."
+        },
+        "reEvaluateConditions": {
+            "type": "boolean",
+            "description": "true judges the rule's condition again when the time has come."
+        },
+        "whenPending": {
+            "enum": ["skip", "replace", "add"],
+            "description": "Where the user has such an action pending already; skip is the default."
+        },
+        "onRuleDisabled": {
+            "enum": ["cancel", "keep"],
+            "description": "What becomes of it if the rule is disabled; cancel is the default."
         }
     }
 }$$::pg_catalog.jsonb;
@@ -33,9 +118,20 @@ language sql
 immutable
 as $$
 select array[
-    'waitForTracking', 'tracking', 'expiresSeconds', 'delaySeconds', 'onExpire', 'onClick', 'until',
-    'after', 'reEvaluateConditions', 'whenPending', 'onRuleDisabled'
+    'waitForTracking', 'tracking', 'expiresSeconds', 'onExpire', 'onClick', 'after',
+    'reEvaluateConditions', 'whenPending', 'onRuleDisabled'
 ];
+$$;
+
+create or replace function _pgwhen.served_delay_schema()
+returns jsonb
+language sql
+immutable
+as $$
+select jsonb_set(
+    _pgwhen.delay_schema(), '{properties}',
+    (_pgwhen.delay_schema() -> 'properties') - _pgwhen.later_delay_keys()
+);
 $$;
 
 create or replace function _pgwhen.delay_faults(delay jsonb, at_path text)
@@ -43,29 +139,15 @@ returns _pgwhen.fault[]
 language plpgsql
 stable
 as $$
-declare
-    v_faults _pgwhen.fault[];
 begin
     if jsonb_typeof(delay_faults.delay) = 'object'
         and delay_faults.delay ?| _pgwhen.later_delay_keys()
     then
         return _pgwhen.later_delay_faults(delay_faults.delay, delay_faults.at_path);
     end if;
-
-    v_faults := _pgwhen.schema_faults(
-        _pgwhen.delay_schema(), delay_faults.delay, delay_faults.at_path, 'PW004'
+    return _pgwhen.faults_in_delay(
+        delay_faults.delay, delay_faults.at_path, _pgwhen.served_delay_schema()
     );
-    if cardinality(v_faults) = 0
-        and delay_faults.delay ? 'at'
-        and _pgwhen.to_instant(delay_faults.delay ->> 'at') is null
-    then
-        v_faults := _pgwhen.one_fault(
-            delay_faults.at_path || '.at',
-            format('is no date that exists, got %s', delay_faults.delay -> 'at'),
-            _pgwhen.delay_schema() #>> '{properties,at,description}', 'PW004'
-        );
-    end if;
-    return v_faults;
 end;
 $$;
 
@@ -78,7 +160,10 @@ select array(
     select
         row(
             _pgwhen.path_to(later_delay_faults.at_path, k.key), 'is not served by this version',
-            'Leave it out: this version serves "seconds" and "at".', 'PW005'
+            'Leave it out: this version serves '
+            || array_to_string(_pgwhen.keys_of(_pgwhen.served_delay_schema() -> 'properties'), ', ')
+            || '.',
+            'PW005'
         )::_pgwhen.fault
     from unnest(_pgwhen.keys_of(later_delay_faults.delay)) as k (key)
     where k.key = any(_pgwhen.later_delay_keys())

@@ -117,7 +117,13 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform _pgwhen.list_action_types(
-        array(select distinct n.action_type from new_rows as n where n.deleted_date is null)
+        array(
+            select distinct t.name
+            from new_rows as n
+            cross join
+                unnest(_pgwhen.action_types_of(n.action_type, n.action_config)) as t (name)
+            where n.deleted_date is null
+        )
     );
     perform _pgwhen.compile_rules(array(select n.id from new_rows as n));
     return null;
@@ -144,12 +150,16 @@ begin
     );
     perform _pgwhen.list_action_types(
         array(
-            select n.action_type
+            select t.name
             from new_rows as n
+            cross join
+                unnest(_pgwhen.action_types_of(n.action_type, n.action_config)) as t (name)
             where n.deleted_date is null
             except
-            select o.action_type
+            select t.name
             from old_rows as o
+            cross join
+                unnest(_pgwhen.action_types_of(o.action_type, o.action_config)) as t (name)
         )
     );
     perform _pgwhen.compile_rules(array(select n.id from new_rows as n));

@@ -107,7 +107,8 @@ begin
         select r.id, r.name, row_number() over (order by r.id) as n
         from pgwhen.trigger_rule as r
         where
-            r.action_type = warn_of_unfit_rules.action_type
+            warn_of_unfit_rules.action_type
+            = any(_pgwhen.action_types_of(r.action_type, r.action_config))
             and r.deleted_date is null
             and cardinality(_pgwhen.action_faults(r.action_type, r.action_config)) > 0
     ) as r;

@@ -132,31 +132,58 @@ $doc$;
 
 create or replace function _pgwhen.action_faults(action_type text, action_config jsonb)
 returns _pgwhen.fault[]
+language sql
+stable
+as $$
+select
+    case
+        when action_faults.action_config ? 'delay' then _pgwhen.delay_faults(
+            action_faults.action_config -> 'delay', 'action_config.delay'
+        )
+        else '{}'
+    end
+    || _pgwhen.config_faults(
+        action_faults.action_type, action_faults.action_config - 'delay', 'action_config'
+    );
+$$;
+
+-- By the schema of the action type, where it has one.
+create or replace function _pgwhen.config_faults(action_type text, config jsonb, at_path text)
+returns _pgwhen.fault[]
 language plpgsql
 stable
 as $$
 declare
     v_schema jsonb;
-    v_faults _pgwhen.fault[] := '{}';
 begin
-    if action_faults.action_config ? 'delay' then
-        v_faults := _pgwhen.delay_faults(
-            action_faults.action_config -> 'delay', 'action_config.delay'
-        );
-    end if;
-
     select t.config_schema
     into v_schema
     from _pgwhen.action_type as t
-    where t.name = action_faults.action_type;
+    where t.name = config_faults.action_type;
 
-    if v_schema is not null then
-        v_faults := v_faults || _pgwhen.schema_faults(
-            v_schema, action_faults.action_config - 'delay', 'action_config', 'PW003'
-        );
-    end if;
-    return v_faults;
+    return case
+        when v_schema is null then '{}'
+        else _pgwhen.schema_faults(
+            v_schema, config_faults.config, config_faults.at_path, 'PW003'
+        )
+    end;
 end;
+$$;
+
+-- The types of which a rule makes actions: its own, and those that follow a wait.
+create or replace function _pgwhen.action_types_of(action_type text, action_config jsonb)
+returns text[]
+language sql
+immutable
+as $$
+select array_remove(
+    array[
+        action_types_of.action_type,
+        action_types_of.action_config #>> '{delay,onExpire,actionType}',
+        action_types_of.action_config #>> '{delay,onClick,actionType}'
+    ],
+    null
+);
 $$;
 
 create or replace function _pgwhen.is_too_large(config jsonb)

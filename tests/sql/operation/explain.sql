@@ -2,7 +2,7 @@
 -- what happened, on many cases, is tests/edge/test_explain_agrees.py.
 begin;
 \ir ../helpers.psql
-select plan(48);
+select plan(56);
 
 select t.it_is('2030-01-07 12:00+00');
 select t.a_user('U1', '{"tier": "gold", "points": 5}');
@@ -365,6 +365,52 @@ from (values
         format('event %s is not kept, or not one of user U2', :fired)
     )
 ) as c (call, code, message);
+
+-- Delays --------------------------------------------------------------------------------------
+
+select t.a_rule('later', 'booked', action_config => '{"text": "x", "delay": {"seconds": 60}}')
+    as later \gset
+select is(t.reason('delay', :later), 'due 60 seconds after it fires', 'says when an action is due');
+select t.a_rule(
+    'remind', 'booked',
+    action_config =>
+    '{"text": "x", "delay": {"until": {"field": "event.data.at", "offset": "-1 day"}}}'
+) as remind \gset
+select pgwhen.emit('booked', 'U1', '{"at": "2030-02-01"}') as good \gset
+select pgwhen.emit('booked', 'U1', '{"at": "soon"}') as bad \gset
+select t.process();
+select
+    is(t.reason('delay', :remind, :good), 'due at 2030-01-31T00:00:00Z', 'reads the event for it');
+select is(
+    t.gates(:remind, :good),
+    array[
+        'rule: pass', 'event: note', 'source: pass', 'frequency: pass', 'delay: pass',
+        'pending: note'
+    ],
+    'passes the delay where there is a time'
+);
+select is(
+    t.gates(:remind, :bad),
+    array[
+        'rule: pass', 'event: note', 'source: pass', 'frequency: pass', 'delay: stop', 'log: note'
+    ],
+    'stops at the delay where there is none'
+);
+select is(
+    t.reason('delay', :remind, :bad), 'delay.until: event.data.at is no time, got "soon"',
+    'says why'
+);
+select is(
+    (t.gates(:remind))[5:5], array['delay: note'], 'knows no time of an event that is only supposed'
+);
+update pgwhen.trigger_rule
+set action_config = '{"text": "x", "delay": {"until": {"field": "user.none"}}}'
+where id = :remind;
+select is((t.gates(:remind))[5:5], array['delay: stop'], 'knows the user''s');
+select is(
+    (t.gates(:remind, :good))[5:5], array['delay: note'],
+    'does not take what would stop now for what stopped then'
+);
 
 select finish();
 rollback;

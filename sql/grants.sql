@@ -121,7 +121,7 @@ grant execute on function
 pgwhen.adopt(),
 pgwhen.enable_cron(integer),
 pgwhen.disable_cron(),
-_pgwhen.copied_from(),
+_pgwhen.require_home(),
 _pgwhen.cron_findings(),
 _pgwhen.has_cron(),
 _pgwhen.cron_command(),

@@ -36,7 +36,7 @@ what is due is done at once. Call it in the original and nothing changes.
   select pgwhen.adopt();
 $doc$;
 
--- Whether to work by itself; says why not. One row, one look at the control file.
+-- Whether to work by itself; warns if not. One row, and one look at the control file.
 create or replace function _pgwhen.check_home()
 returns boolean
 language plpgsql
@@ -49,12 +49,38 @@ declare
 begin
     if v_original is not null then
         raise warning 'this is a copy of %, and does nothing by itself', v_original
-            using errcode = 'PW801',
-                hint = 'If it is the real one now: select pgwhen.adopt(). Until then, unschedule '
-                    'what calls run_ticks(): select pgwhen.disable_cron().';
+            using errcode = 'PW801', hint = _pgwhen.adopt_hint();
     end if;
     return v_original is null;
 end;
+$$;
+
+-- For whoever is asked to make this database work by itself.
+create or replace function _pgwhen.require_home()
+returns void
+language plpgsql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_original constant text := _pgwhen.copied_from();
+begin
+    if v_original is not null then
+        raise exception 'this is a copy of %', v_original
+            using errcode = 'PW801', hint = _pgwhen.adopt_hint();
+    end if;
+end;
+$$;
+
+create or replace function _pgwhen.adopt_hint()
+returns text
+language sql
+immutable
+as $$
+select
+    'If it is the real one now, and the other is at rest: select pgwhen.adopt(). '
+    'See "Copies" in docs/operations.md.';
 $$;
 
 -- What this database is a copy of, in words; null at home.
@@ -62,10 +88,8 @@ create or replace function _pgwhen.copied_from()
 returns text
 language sql
 stable
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
-select format(
+select pg_catalog.format(
     'database "%s" (oid %s) of %s', h.database_name, h.database_oid,
     case h.cluster when i.cluster then 'this cluster' else 'cluster ' || h.cluster end
 )

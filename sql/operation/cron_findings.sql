@@ -181,8 +181,7 @@ begin
             pg_catalog.format('the last run of job %s failed: %s', job.jobid, v_message),
             'mend what the message says; pg_cron tries again by itself'
         );
-    end if;
-    if
+    elsif
         job.active
         and _pgwhen.logs_cron_runs()
         and coalesce(v_started_at, '-infinity') < v_late

@@ -12,20 +12,15 @@ volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_original constant text := _pgwhen.copied_from();
     v_job _pgwhen.cron_job;
 begin
     if enable_cron.seconds is null or enable_cron.seconds not between 1 and 60 then
         raise exception 'pg_cron cannot call every % seconds', enable_cron.seconds
             using errcode = 'PW804', hint = 'Pass 1 to 59, or 60 for the beginning of each minute.';
     end if;
+    perform _pgwhen.require_home();
     perform _pgwhen.require_cron();
     perform _pgwhen.require_cron_role();
-    if v_original is not null then
-        raise exception 'this is a copy of %', v_original
-            using errcode = 'PW801',
-                hint = 'If it is the real one now: select pgwhen.adopt(), then enable_cron().';
-    end if;
 
     perform _pgwhen.remove_cron_jobs(array(
         select j.jobid

@@ -88,8 +88,10 @@ create or replace function _pgwhen.copied_from()
 returns text
 language sql
 stable
+security definer
+set search_path = pg_catalog, pg_temp
 as $$
-select pg_catalog.format(
+select format(
     'database "%s" (oid %s) of %s', h.database_name, h.database_oid,
     case h.cluster when i.cluster then 'this cluster' else 'cluster ' || h.cluster end
 )

@@ -1,18 +1,16 @@
--- What is wrong with ticking by pg_cron, and what to do about it: for status() and doctor. Looks
--- with the eyes of the role that deployed: pg_cron shows all jobs to a superuser, else one's own.
+-- What is wrong with ticking by pg_cron, and what to do about it: for doctor, which sees what its
+-- caller sees, and for status(), which sees what the role that deployed does. pg_cron shows all jobs
+-- to a superuser, else one's own.
 
 create or replace function _pgwhen.cron_findings()
 returns table (finding text, remedy text)
 language plpgsql
 stable
-security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_copied_from constant text := _pgwhen.copied_from();
-    v_noted_at constant timestamptz := (
-        select c.done_at from _pgwhen.chore as c where c.name = 'cron'
-    );
+    v_noted_at constant timestamptz := _pgwhen.cron_noted_at();
 begin
     if v_copied_from is not null then
         return query values (
@@ -27,7 +25,7 @@ begin
             select f.* from _pgwhen.findings_on_my_job(v_noted_at) as f;
     elsif _pgwhen.has_cron() and v_noted_at is not null then
         return query values (
-            format('%s, who deployed pgwhen, cannot see pg_cron''s jobs', current_user),
+            format('role "%s", who looks, cannot see pg_cron''s jobs', current_user),
             format('as a superuser: grant usage on schema cron to %I', current_user)
         );
     elsif v_noted_at is not null then
@@ -94,7 +92,7 @@ begin
         return query values (
             pg_catalog.format('there is no job %s in pg_cron', _pgwhen.cron_job_name())
             || case when _pgwhen.sees_all_jobs() then '' else pg_catalog.format(
-                ', or it belongs to another role than %s, who deployed pgwhen', current_user
+                ', or role "%s", who looks, may not see it', current_user
             ) end,
             v_again
         );

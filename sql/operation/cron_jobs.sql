@@ -2,6 +2,8 @@
 -- its records of runs. pg_cron may come and go, and its SQL differs by version, so none of this is
 -- resolved before it is called.
 
+-- The extension's own table: status() and maintain() read it as the role that deployed, and whoever
+-- may create a schema could put a view there that runs what they like.
 create or replace function _pgwhen.has_cron()
 returns boolean
 language sql
@@ -9,9 +11,14 @@ stable
 as $$
 select exists (
     select
-    from pg_catalog.pg_class as c
+    from pg_catalog.pg_extension as e
+    inner join pg_catalog.pg_depend as d
+        on d.refclassid = 'pg_catalog.pg_extension'::regclass and d.refobjid = e.oid
+    inner join pg_catalog.pg_class as c
+        on d.classid = 'pg_catalog.pg_class'::regclass and d.objid = c.oid
     inner join pg_catalog.pg_namespace as n on c.relnamespace = n.oid
-    where n.nspname = 'cron' and c.relname = 'job'
+    where
+        e.extname = 'pg_cron' and d.deptype = 'e' and n.nspname = 'cron' and c.relname = 'job'
 );
 $$;
 
@@ -78,7 +85,7 @@ begin
 end;
 $$;
 
--- That a job is wanted, since when, and which: for cron_findings(). Null: none is.
+-- That a job is wanted, from now on, and which; null: none is.
 create or replace function _pgwhen.note_cron(jobid bigint)
 returns void
 language plpgsql
@@ -96,6 +103,17 @@ begin
     on conflict on constraint chore_pkey do update
     set done_at = excluded.done_at, mark = excluded.mark;
 end;
+$$;
+
+-- Since when a job is wanted; null if none is.
+create or replace function _pgwhen.cron_noted_at()
+returns timestamptz
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+select c.done_at from _pgwhen.chore as c where c.name = 'cron';
 $$;
 
 -- Refusals ----------------------------------------------------------------------------------

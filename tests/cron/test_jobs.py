@@ -183,6 +183,23 @@ def test_a_dropped_owner_is_named_and_removed(boss: psycopg.Connection) -> None:
     assert findings(boss) == ""
 
 
+def test_who_looks_sees_what_pg_cron_shows(boss: psycopg.Connection) -> None:
+    """The owner sees its job; another admin is told that there may be one it cannot see."""
+    boss.execute("update cron.job set active = false")
+    boss.execute("create role newcomer login; grant pgwhen_admin to newcomer")
+    query = "select finding from _pgwhen.cron_findings()"
+    with acting_as(boss, "keeper"):
+        assert scalar(boss, query) == "job 1 of pg_cron is not active"
+    with acting_as(boss, "newcomer"):
+        assert scalar(boss, query) == 'role "newcomer", who looks, cannot see pg_cron\'s jobs'
+    boss.execute("grant usage on schema cron to newcomer")
+    with acting_as(boss, "newcomer"):
+        assert scalar(boss, query) == (
+            "there is no job pgwhen:postgres in pg_cron,"
+            ' or role "newcomer", who looks, may not see it'
+        )
+
+
 def test_an_owner_takes_its_own_job_out(boss: psycopg.Connection) -> None:
     """And never a job that is not pgwhen's."""
     with acting_as(boss, "keeper"):

@@ -1,7 +1,7 @@
 -- pgwhen.enable_cron: one job, as often as the pg_cron that is there can.
 begin;
 \ir ../helpers.psql
-select plan(13);
+select plan(15);
 
 select is(
     t.sqlstate_of('select pgwhen.enable_cron()'), 'PW802', 'refuses where there is no pg_cron'
@@ -9,6 +9,17 @@ select is(
 select isnt(
     t.hint_of('select pgwhen.enable_cron()'), null, 'and says what to do instead'
 );
+create schema cron;
+create function t.trap() returns integer language plpgsql as 'begin raise ''called''; end';
+create view cron.job as select t.trap();
+create view cron.job_run_details as select t.trap();
+select is(
+    t.sqlstate_of('select pgwhen.enable_cron()'), 'PW802', 'or one that somebody else made'
+);
+select lives_ok(
+    'select pgwhen.maintain(), (select count(*) from pgwhen.status())', 'which nobody falls for'
+);
+drop schema cron cascade;
 \ir cron.psql
 create function t.jobs() returns setof text language sql as $$
 select concat_ws('|', j.jobname, j.schedule, j.username, j.database, j.active)

@@ -1,6 +1,6 @@
 -- What is wrong with ticking by pg_cron, and what to do about it: for doctor, which sees what its
--- caller sees, and for status(), which sees what the role that deployed does. pg_cron shows all jobs
--- to a superuser, else one's own.
+-- caller sees, and for status(), which sees what the role that deployed does. pg_cron shows all
+-- jobs to a superuser, else one's own. In a copy, that it is one is all that matters.
 
 create or replace function _pgwhen.cron_findings()
 returns table (finding text, remedy text)
@@ -17,8 +17,7 @@ begin
             format('this is a copy of %s, and does nothing by itself', v_copied_from),
             'if it is the real one now: select pgwhen.adopt()'
         );
-    end if;
-    if _pgwhen.has_cron() and has_schema_privilege('cron', 'usage') then
+    elsif _pgwhen.has_cron() and has_schema_privilege('cron', 'usage') then
         return query
             select f.* from _pgwhen.findings_on_jobs() as f
             union all

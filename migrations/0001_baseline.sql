@@ -254,6 +254,17 @@ create table _pgwhen.chore (
     constraint chore_pkey primary key (name)
 ) with (fillfactor = 50);
 
+-- Where this database lives: see sql/operation/adopt.sql. One row at most.
+create table _pgwhen.home (
+    singleton boolean not null default true,
+    cluster text not null,
+    database_oid oid not null,
+    database_name text not null,
+    adopted_at timestamptz not null,
+    constraint home_pkey primary key (singleton),
+    constraint home_is_one_row check (singleton)
+);
+
 create table pgwhen.setting (
     name text not null,
     value jsonb not null,
@@ -482,6 +493,17 @@ create type pgwhen.tick_report as (
     actions integer,
     recovered integer,
     more boolean
+);
+
+-- A row of pg_cron's cron.job, as far as pgwhen looks at it.
+create type _pgwhen.cron_job as (
+    jobid bigint,
+    jobname text,
+    schedule text,
+    database text,
+    username text,
+    nodeport integer,
+    active boolean
 );
 
 create type _pgwhen.fault as (

@@ -107,11 +107,44 @@ _pgwhen.cause_of_action(pgwhen.claimed_action),
 _pgwhen.cause_of_actions(pgwhen.claimed_action []),
 _pgwhen.put_off(pgwhen.claimed_action),
 _pgwhen.park_runaways(),
-_pgwhen.maintain_if_due()
+_pgwhen.maintain_if_due(),
+_pgwhen.check_home()
 to pgwhen_admin, pgwhen_worker;
 
 -- Administers -----------------------------------------------------------------------------
 
 grant insert, update, delete on all tables in schema pgwhen to pgwhen_admin;
 grant execute on function pgwhen.register_sql_action(text, regprocedure, boolean, jsonb)
+to pgwhen_admin;
+
+grant execute on function
+pgwhen.adopt(),
+pgwhen.enable_cron(integer),
+pgwhen.disable_cron(),
+_pgwhen.require_home(),
+_pgwhen.cron_findings(),
+_pgwhen.copied_from(),
+_pgwhen.cron_noted_at(),
+_pgwhen.findings_on_jobs(),
+_pgwhen.findings_on_my_job(timestamptz),
+_pgwhen.findings_on_job(_pgwhen.cron_job),
+_pgwhen.findings_on_runs(_pgwhen.cron_job, timestamptz),
+_pgwhen.sees_all_jobs(),
+_pgwhen.logs_cron_runs(),
+_pgwhen.stamp(timestamptz),
+_pgwhen.has_cron(),
+_pgwhen.cron_command(),
+_pgwhen.cron_job_name(),
+_pgwhen.cron_jobs(),
+_pgwhen.cron_job_will_do(_pgwhen.cron_job),
+_pgwhen.schedule_cron_job(integer),
+_pgwhen.call_cron_schedule(text),
+_pgwhen.remove_cron_jobs(bigint []),
+_pgwhen.note_cron(bigint),
+_pgwhen.require_cron(),
+_pgwhen.require_cron_role(),
+_pgwhen.require_cron_usage(),
+_pgwhen.hint_from_elsewhere(text),
+_pgwhen.hint_to_install(),
+_pgwhen.may_tick(text)
 to pgwhen_admin;

@@ -75,12 +75,17 @@ def create(admin: psycopg.Connection) -> Iterator[Callable[..., Database]]:
 
 @pytest.fixture(scope="session")
 def template(create: Callable[..., Database]) -> Database:
-    """Return a database with pgwhen deployed in it, to be copied and never used."""
+    """Return a database with pgwhen deployed in it, to be copied and never used.
+
+    It does not know where it lives, or its copies would know that they are copies.
+    """
     database = create()
     try:
         deploy(database.conninfo)
     except DeployError as exc:
         pytest.fail(f"no test can run: {exc}", pytrace=False)
+    with psycopg.connect(database.conninfo) as conn:
+        conn.execute("delete from _pgwhen.home")
     return database
 
 

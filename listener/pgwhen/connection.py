@@ -33,8 +33,9 @@ Connection = psycopg.AsyncConnection[dict[str, Any]]
 
 #: Seconds in which a connection must be there.
 CONNECT_TIMEOUT = 5
-#: How the SQLSTATEs begin of what no repetition helps: not deployed, not allowed, called wrongly.
-FOR_EVER = ("3F", "42", "PW0", "PW202", "PW3")
+#: How the SQLSTATEs begin of what no repetition helps: not deployed, not allowed, called wrongly,
+#: in a copy of the database.
+FOR_EVER = ("3F", "42", "PW0", "PW202", "PW3", "PW801")
 
 
 def parameters(settings: Settings, role: str, dsn: str) -> dict[str, Any]:

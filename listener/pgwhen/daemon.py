@@ -45,6 +45,7 @@ class Daemon:
         self._settings = settings
         self._handlers = handlers
         self._stop = asyncio.Event()
+        self._presented = asyncio.Event()
         self._time_is_due = asyncio.Event()
         self._database = Database(settings)
         self._doorbell = Doorbell(settings)
@@ -74,6 +75,7 @@ class Daemon:
     def stop(self) -> None:
         """Begin to end, as a first signal does."""
         self._stop.set()
+        self._presented.set()
         self._doorbell.nudge()
 
     async def _work(self) -> None:
@@ -92,6 +94,8 @@ class Daemon:
             await _cancel(tasks)
 
     async def _serve(self) -> None:
+        """Take work once the database knows this worker: in a copy it refuses, and all ends."""
+        await self._presented.wait()
         await self._pump.run(self._stop)
         await self._dispatcher.drain(self._settings.grace)
         try:
@@ -108,6 +112,7 @@ class Daemon:
         log.info("serving %s", served, extra={"fields": {"database": version, "worker": worker}})
         while True:
             await patiently("announce", partial(database.announce, list(self._handlers)))
+            self._presented.set()
             await asyncio.sleep(ANNOUNCE_EVERY)
 
     async def _register(self) -> str:

@@ -173,7 +173,7 @@ def run(server: Server, customers: int | None = None) -> int:
         if server.installation.has_cron:
             clock += " and pg_cron"
             conn.execute("create extension pg_cron")
-            conn.execute("select cron.schedule('pgwhen', '* * * * *', 'call pgwhen.run_ticks()')")
+            conn.execute("select pgwhen.enable_cron()")
         version = conn.info.parameter_status("server_version")
         say(f"PostgreSQL {version} in {server.directory}; {clock} tick")
         shop.load_rules(conn)

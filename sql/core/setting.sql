@@ -19,6 +19,7 @@ select '{
     "eventRetention": "7 days",
     "logRetention": "400 days",
     "actionRetention": "30 days",
+    "cronRetention": "1 day",
     "loopGuardPerMinute": 100,
     "maxChainDepth": 10
 }'::pg_catalog.jsonb;

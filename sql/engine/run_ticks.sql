@@ -21,6 +21,9 @@ declare
     v_did integer;
 begin
     done := 0;
+    if not _pgwhen.check_home() then
+        return;
+    end if;
     perform _pgwhen.adopt_suspects(v_worker);
     commit;
     loop
@@ -52,7 +55,8 @@ $doc$Tick until nothing is due, for max_seconds at most, committing in between: 
 `done` comes back as the number of events and actions that it dealt with; pass nothing for it. With
 events => false it leaves the events to somebody else: a listener has its own way to take them.
 Several may run at once. Not inside a transaction block: it commits. Work that kills its backend,
-or runs out of statement_timeout, is isolated by the runs after it.
+or runs out of statement_timeout, is isolated by the runs after it. In a copy of a database it
+does nothing and warns so (PW801): pg_cron's jobs travel in a dump. pgwhen.adopt() makes it real.
 
   call pgwhen.run_ticks();
 $doc$;

@@ -25,7 +25,9 @@ begin
         _pgwhen.drop_partitions('_pgwhen.processed_event', 'eventRetention')
         + _pgwhen.drop_partitions('pgwhen.trigger_log', 'logRetention'),
         'actionsDeleted',
-        _pgwhen.delete_ended_actions(maintain.batch_size)
+        _pgwhen.delete_ended_actions(maintain.batch_size),
+        'cronRunsDeleted',
+        _pgwhen.delete_cron_runs(maintain.batch_size)
     );
     perform _pgwhen.fold_false_counts();
     perform _pgwhen.forget_the_past();
@@ -41,10 +43,11 @@ $$;
 comment on function pgwhen.maintain(integer) is
 $doc$Make partitions ahead, drop those past their retention, delete finished actions.
 
-Retention is by the settings eventRetention, logRetention and actionRetention. Never touches an
-action that is pending or processing. Deletes at most batch_size actions a call, and waits for no
-lock longer than 200 ms: what it cannot have now it leaves for the next call. run_ticks() calls it
-once an hour. Returns {"busy": true} where another call is at it.
+Retention is by the settings eventRetention, logRetention and actionRetention; by cronRetention go
+pg_cron's records of its runs of pgwhen, where the role that deployed pgwhen may delete them. Never
+touches an action that is pending or processing. Deletes at most batch_size of each a call, and
+waits for no lock longer than 200 ms: what it cannot have now it leaves for the next call.
+run_ticks() calls it once an hour. Returns {"busy": true} where another call is at it.
 
   select pgwhen.maintain();
 $doc$;

@@ -46,6 +46,9 @@ from (
         case when w.seen_at < _pgwhen.clock() - interval '1 minute'
             then 'last seen at ' || _pgwhen.stamp(w.seen_at) end
     from _pgwhen.worker as w
+    union all
+    select 9, 'ticking by itself', c.finding, c.remedy
+    from _pgwhen.cron_findings() as c
 ) as s
 order by s.n, s.item;
 $$;
@@ -53,7 +56,8 @@ $$;
 comment on function pgwhen.status() is
 $doc$What is going on, a row an item; where something wants doing, remedy says what.
 
-Events waiting, due actions by type, unserved types, parked rules, suspect batches, workers.
+Events waiting, due actions by type, unserved types, parked rules, suspect batches, workers, and
+what is wrong with ticking by pg_cron.
 
   select * from pgwhen.status();
 $doc$;

@@ -2,6 +2,7 @@
 -- offenders; controls below it show that the query finds one.
 begin;
 select plan(24);
+\ir operation/cron.psql
 
 create function pg_temp.ours() returns setof oid language sql stable as $$
 select oid from pg_namespace where nspname in ('pgwhen', '_pgwhen');
@@ -165,10 +166,13 @@ select bag_eq(
     $$,
     $$
     values
+        ('adopt()'),
         ('announce_worker(worker, action_types)'),
         ('claim_actions(worker, batch_size, action_types)'),
         ('complete_actions(worker, ids, tokens, results)'),
+        ('disable_cron()'),
         ('emit(event_type, user_id, data, key, line_oa_id, at)'),
+        ('enable_cron(seconds)'),
         ('event_time(at)'),
         ('explain(rule, user_id, event_id, line_oa_id)'),
         ('fail_actions(worker, ids, tokens, errors)'),

@@ -395,8 +395,16 @@ create table pgwhen.scheduled_action (
     claim_token uuid,
     worker text,
     key uuid not null,
+    -- What the key is derived from: the uuid of the event, the round's, or the action's own.
+    origin uuid not null default gen_random_uuid(),
+    parent_id bigint,
     event jsonb,
     chain bigint[] not null default '{}',
+    -- What it waits for, and whether it does so now; clicks count from that moment on.
+    wait jsonb,
+    waiting boolean not null default false,
+    counts_from timestamptz,
+    outcome text,
     result jsonb,
     error_message text,
     constraint scheduled_action_pkey primary key (id),
@@ -413,7 +421,11 @@ create table pgwhen.scheduled_action (
 );
 
 create index idx_scheduled_action_pending
-on pgwhen.scheduled_action (action_type, execute_at, id) where status = 'pending';
+on pgwhen.scheduled_action (action_type, execute_at, id) where status = 'pending' and not waiting;
+create index idx_scheduled_action_waiting
+on pgwhen.scheduled_action (expires_at, id) where status = 'pending' and waiting;
+create index idx_scheduled_action_wait
+on pgwhen.scheduled_action (user_id) where wait is not null;
 create index idx_scheduled_action_processing
 on pgwhen.scheduled_action (deadline) where status = 'processing';
 create index idx_scheduled_action_user

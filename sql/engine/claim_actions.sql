@@ -72,6 +72,7 @@ begin
             from pgwhen.scheduled_action as a
             where
                 a.status = 'pending'
+                and not a.waiting
                 and a.action_type = t.action_type
                 and a.execute_at <= v_now
             order by a.execute_at, a.id

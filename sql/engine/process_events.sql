@@ -218,7 +218,7 @@ stable
 as $$
 select a.execute_at
 from pgwhen.scheduled_action as a
-where a.status = 'pending' and a.action_type = first_due.action_type
+where a.status = 'pending' and not a.waiting and a.action_type = first_due.action_type
 order by a.execute_at, a.id
 limit 1;
 $$;

@@ -87,7 +87,7 @@ select coalesce(
         cross join lateral (
             select a.execute_at, a.id, a.retry_count
             from pgwhen.scheduled_action as a
-            where a.status = 'pending' and a.action_type = t.name
+            where a.status = 'pending' and not a.waiting and a.action_type = t.name
             order by a.execute_at, a.id
             limit 1
         ) as d

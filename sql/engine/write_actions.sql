@@ -45,7 +45,7 @@ begin
         insert into pgwhen.scheduled_action as a (
             trigger_rule_id, line_oa_id, organization_id, user_id, action_type, action_config,
             execute_at, status, created_date, updated_at, workflow_id, workflow_node_path,
-            deadline, claim_token, worker, key, event, chain
+            deadline, claim_token, worker, key, origin, event, chain
         )
         select
             p.trigger_rule_id, p.line_oa_id, p.organization_id,
@@ -56,6 +56,7 @@ begin
             case when p.claimed then gen_random_uuid() end,
             case when p.claimed then write_actions.worker end,
             _pgwhen.action_key(p.uuid, p.line_oa_id, p.user_id, p.trigger_rule_id),
+            p.uuid,
             _pgwhen.event_json(p.type, p.key, p.old, p.new, p.data, p.at)
             || jsonb_build_object('id', p.event_id, 'uuid', p.uuid),
             p.chain || p.trigger_rule_id

@@ -4,7 +4,7 @@ select
     a.retry_count, a.error_message
 from pgwhen.scheduled_action as a
 left join pgwhen.trigger_rule as r on r.id = a.trigger_rule_id
-where a.status = 'pending' and a.execute_at <= (select _pgwhen.clock());
+where a.status = 'pending' and not a.waiting and a.execute_at <= (select _pgwhen.clock());
 
 comment on view pgwhen.due is
 'Actions whose time has come and that nobody has claimed yet.';

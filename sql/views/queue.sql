@@ -4,7 +4,7 @@ select
     a.status,
     count(*) as actions,
     count(*) filter (
-        where a.status = 'pending' and a.execute_at <= (select _pgwhen.clock())
+        where a.status = 'pending' and not a.waiting and a.execute_at <= (select _pgwhen.clock())
     ) as due,
     min(a.execute_at) as oldest_due,
     _pgwhen.is_served(a.action_type) as served

@@ -325,16 +325,17 @@ create index processed_event_user_idx on _pgwhen.processed_event (user_id, id);
 
 create table _pgwhen.processed_event_default partition of _pgwhen.processed_event default;
 
--- How far down a scan of the outbox must look; the newest row holds: see sql/engine/take.sql.
-create table _pgwhen.outbox_floor (
+-- Where a scan begins, by what it looks for; the newest row holds: see sql/engine/floor.sql.
+create table _pgwhen.floor (
     id bigint generated always as identity,
-    floor bigint not null,
+    name text not null,
+    position bigint not null,
     open_xids xid8[] not null,
-    open_floors bigint[] not null,
-    mark_id bigint not null,
+    open_positions bigint[] not null,
+    mark bigint not null,
     mark_xid xid8 not null,
     made_at timestamptz not null,
-    constraint outbox_floor_pkey primary key (id)
+    constraint floor_pkey primary key (name, id)
 );
 
 -- A batch that took its worker's connection down, being halved until the event that did it
@@ -566,6 +567,16 @@ create type _pgwhen.judgement as (
     firings _pgwhen.firing [],
     limited boolean,
     silent boolean
+);
+
+-- A scan for the next work: where it began, while who was in progress, what it met first, and how
+-- far the positions had come before.
+create type _pgwhen.scan as (
+    name text,
+    floor _pgwhen.floor,
+    open xid8 [],
+    lowest bigint,
+    mark bigint
 );
 
 create type _pgwhen.batch as (

@@ -12,7 +12,6 @@ import logging
 import os
 import signal
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 from .connection import patiently
@@ -106,21 +105,25 @@ class Daemon:
 
     async def _present(self) -> None:
         """Make the handlers known, and say again and again that this worker is there."""
-        database, worker = self._database, self._settings.worker
         version = await patiently("register", self._register)
+        self._presented.set()
         served = ", ".join(sorted(self._handlers)) or "no Python actions"
-        log.info("serving %s", served, extra={"fields": {"database": version, "worker": worker}})
+        fields = {"database": version, "worker": self._settings.worker}
+        log.info("serving %s", served, extra={"fields": fields})
         while True:
-            await patiently("announce", partial(database.announce, list(self._handlers)))
-            self._presented.set()
             await asyncio.sleep(ANNOUNCE_EVERY)
+            await patiently("announce", self._announce)
 
     async def _register(self) -> str:
         for handler in self._handlers.values():
             await self._database.register_action(
                 handler.name, handler.config_schema, handler.options
             )
+        await self._announce()
         return await self._database.version()
+
+    async def _announce(self) -> None:
+        await self._database.announce(list(self._handlers))
 
     async def _tick(self) -> None:
         while True:

@@ -55,18 +55,23 @@ language plpgsql
 volatile
 as $$
 declare
-    v_now constant timestamptz := _pgwhen.clock();
-    v_deadline constant timestamptz := _pgwhen.attempt_deadline(v_now);
+    v_now timestamptz;
+    v_deadline timestamptz;
 begin
     if claim.batch_size < 1 then
         raise exception 'batch_size must be 1 or more, not %', claim.batch_size
             using errcode = 'PW301', hint = 'Leave it out for the setting batchSize.';
     end if;
 
+    perform _pgwhen.raise_due_floors(claim.action_types);
+    v_now := _pgwhen.write_clock();
+    v_deadline := _pgwhen.attempt_deadline(v_now);
+
     return query
     with due as materialized (
         select d.id
         from (select distinct u from unnest(claim.action_types) as u) as t (action_type)
+        cross join lateral _pgwhen.bound('due:' || t.action_type) as b
         cross join lateral (
             select a.id, a.execute_at
             from pgwhen.scheduled_action as a
@@ -74,6 +79,7 @@ begin
                 a.status = 'pending'
                 and not a.waiting
                 and a.action_type = t.action_type
+                and a.execute_at > b.since
                 and a.execute_at <= v_now
             order by a.execute_at, a.id
             limit claim.batch_size

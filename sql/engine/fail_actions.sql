@@ -14,7 +14,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_now constant timestamptz := _pgwhen.clock();
+    v_now constant timestamptz := _pgwhen.write_clock();
 begin
     perform _pgwhen.require_read_committed('fail_actions');
     perform _pgwhen.check_worker(fail_actions.worker);

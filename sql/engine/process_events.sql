@@ -110,7 +110,7 @@ SQL actions that are due now are done in it, exactly once. Actions of the action
 caller serves come back claimed by it (as by claim_actions, claim_limit at most); others wait as
 pending rows. The events of one user are processed one at a time, in the order of the outbox,
 however many callers there are. `more` says that there is more at once, next_due_seconds in how
-many seconds something will be due for this caller (null: nothing is waiting).
+many seconds something will be due for this caller (null: nothing within two seconds).
 
 What raises harms only itself: the batch is halved down to the one event and rule, which becomes a
 failed row of trigger_log. If a call is lost with its connection or to statement_timeout, call
@@ -178,47 +178,4 @@ as $$
 select greatest(1, least(
     20, (1000 * extract(epoch from _pgwhen.yield_after()) / greatest(1, patience.n))::int4
 ))::text;
-$$;
-
-create or replace function _pgwhen.next_due_seconds(action_types text[])
-returns float8
-language plpgsql
-stable
-security definer
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return extract(epoch from least(
-        (
-            select min(d.execute_at)
-            from unnest(next_due_seconds.action_types) as t (name)
-            cross join lateral _pgwhen.first_due(t.name) as d (execute_at)
-        ),
-        (
-            select min(d.execute_at)
-            from _pgwhen.action_type as t
-            cross join lateral _pgwhen.first_due(t.name) as d (execute_at)
-            where t.kind = 'sql'
-        ),
-        (
-            select a.deadline
-            from pgwhen.scheduled_action as a
-            where a.status = 'processing'
-            order by a.deadline
-            limit 1
-        )
-    ) - _pgwhen.clock());
-end;
-$$;
-
-create or replace function _pgwhen.first_due(action_type text)
-returns setof timestamptz
-language sql
-stable
-as $$
-select a.execute_at
-from pgwhen.scheduled_action as a
-where a.status = 'pending' and not a.waiting and a.action_type = first_due.action_type
-order by a.execute_at, a.id
-limit 1;
 $$;

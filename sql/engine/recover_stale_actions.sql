@@ -9,7 +9,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_now constant timestamptz := _pgwhen.clock();
+    v_now timestamptz;
     v_stale _pgwhen.failure[];
 begin
     perform _pgwhen.require_read_committed('recover_stale_actions');
@@ -18,6 +18,8 @@ begin
             using errcode = 'PW301', hint = 'Leave it out for the setting batchSize.';
     end if;
 
+    perform _pgwhen.raise_deadline_floor();
+    v_now := _pgwhen.clock();
     select array_agg(row(
         s.id, s.claim_token,
         jsonb_build_object(
@@ -29,19 +31,20 @@ begin
     into v_stale
     from (
         select a.id, a.claim_token, a.retry_count, a.worker
-        from pgwhen.scheduled_action as a
-        where a.status = 'processing' and a.deadline < v_now
+        from _pgwhen.bound('deadline') as b
+        cross join pgwhen.scheduled_action as a
+        where a.status = 'processing' and a.deadline > b.since and a.deadline < v_now
         order by a.deadline
         limit coalesce(
             recover_stale_actions.batch_size, (_pgwhen.setting('batchSize'))::integer
         )
-        for no key update skip locked
+        for no key update of a skip locked
     ) as s;
 
     if v_stale is null then
         return 0;
     end if;
-    perform _pgwhen.try_again(v_stale, v_now);
+    perform _pgwhen.try_again(v_stale, _pgwhen.write_clock());
     perform _pgwhen.ring('pgwhen_due');
     return cardinality(v_stale);
 end;

@@ -8,6 +8,8 @@ set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set jit = off
 as $$
+declare
+    v_now constant timestamptz := _pgwhen.write_clock();
 begin
     perform _pgwhen.require_read_committed('release_actions');
     perform _pgwhen.check_worker(release_actions.worker);
@@ -19,9 +21,10 @@ begin
     update pgwhen.scheduled_action as a
     set
         status = 'pending',
+        execute_at = v_now,
         claim_token = null,
         deadline = null,
-        updated_at = _pgwhen.clock()
+        updated_at = v_now
     from unnest(ids, tokens) as i (id, token)
     where a.id = any(ids) and a.id = i.id and a.status = 'processing' and a.claim_token = i.token
     returning a.id;

@@ -40,6 +40,8 @@ begin
         commit;
         perform _pgwhen.park_runaways();
         commit;
+        perform _pgwhen.lower_floors();
+        commit;
         v_did := v_events + v_recovered + v_ran;
         done := done + v_did;
         exit when v_did = 0 or _pgwhen.clock() > v_until;

@@ -19,6 +19,7 @@ begin
     v_claimed := _pgwhen.claim_sql_actions('tick', tick.batch_size);
     v_report.actions := _pgwhen.run_claimed('tick', v_claimed, v_until);
     perform _pgwhen.park_runaways();
+    perform _pgwhen.lower_floors();
     v_report.more := v_pass.more or coalesce(_pgwhen.next_due_seconds('{}') <= 0, false);
     return v_report;
 end;
@@ -98,6 +99,24 @@ select coalesce(
 );
 $$;
 
+-- Whether a chore was last done longer ago than `every`; it then counts as done.
+create or replace function _pgwhen.chore_is_due(name text, every interval)
+returns boolean
+language plpgsql
+volatile
+as $$
+declare
+    v_now constant timestamptz := _pgwhen.clock();
+begin
+    insert into _pgwhen.chore as c (name, done_at)
+    values (chore_is_due.name, v_now)
+    on conflict on constraint chore_pkey do update
+    set done_at = v_now
+    where c.done_at < v_now - chore_is_due.every;
+    return found;
+end;
+$$;
+
 -- A rule that fires for one user at a rate that no customer causes is in a loop that its chain does
 -- not show (a user's own function wrote the event). It is parked: disabled, with the reason.
 create or replace function _pgwhen.park_runaways()
@@ -110,17 +129,12 @@ as $$
 declare
     v_now constant timestamptz := _pgwhen.clock();
     v_limit constant integer := (_pgwhen.setting('loopGuardPerMinute'))::integer;
-    v_chore _pgwhen.chore;
+    v_mark bigint;
 begin
-    insert into _pgwhen.chore as c (name, done_at)
-    values ('loop_guard', v_now)
-    on conflict on constraint chore_pkey do update
-    set done_at = v_now
-    where c.done_at < v_now - interval '10 seconds'
-    returning c.* into v_chore;
-    if not found then
+    if not _pgwhen.chore_is_due('loop_guard', interval '10 seconds') then
         return;
     end if;
+    select c.mark into v_mark from _pgwhen.chore as c where c.name = 'loop_guard';
 
     update pgwhen.trigger_rule as r
     set
@@ -133,7 +147,7 @@ begin
         from pgwhen.trigger_log as l
         inner join pgwhen.trigger_rule as live on live.id = l.trigger_rule_id
         where
-            l.id >= v_chore.mark
+            l.id >= v_mark
             and l.created_date > v_now - interval '1 minute'
             and l.created_date >= live.enabled_date
             and l.status <> 'suppressed'
@@ -148,9 +162,9 @@ begin
         (
             select min(l.id)
             from pgwhen.trigger_log as l
-            where l.id >= v_chore.mark and l.created_date > v_now - interval '1 minute'
+            where l.id >= v_mark and l.created_date > v_now - interval '1 minute'
         ),
-        v_chore.mark
+        v_mark
     )
     where c.name = 'loop_guard';
 end;

@@ -115,8 +115,8 @@ returns void
 language sql
 volatile
 as $$
-delete from _pgwhen.outbox_floor as f
-where f.id < (select max(m.id) from _pgwhen.outbox_floor as m);
+delete from _pgwhen.floor as f
+where f.id < (select max(m.id) from _pgwhen.floor as m where m.name = f.name);
 
 delete from _pgwhen.worker as w
 where w.seen_at < _pgwhen.clock() - interval '1 day';

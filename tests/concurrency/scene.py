@@ -152,4 +152,4 @@ def users_apart(conn: psycopg.Connection, count: int) -> list[str]:
 
 def age_floor(conn: psycopg.Connection) -> None:
     """Let so much time pass that the next take may raise the outbox floor."""
-    conn.execute("update _pgwhen.outbox_floor set made_at = made_at - interval '1 hour'")
+    conn.execute("update _pgwhen.floor set made_at = made_at - interval '1 hour'")

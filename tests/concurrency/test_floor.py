@@ -51,13 +51,12 @@ $$;
 """
 
 #: Before which texts of which function a taker stops. Where the floor is too young to be raised
-#: it comes from 2 to 5.
+#: it comes from 1 to 4.
 STOPS = [
-    ("take", "    select\n        (select f from _pgwhen.outbox_floor"),
+    ("take", "    select\n        (\n            select f from _pgwhen.floor"),
     ("take", "    select\n        min(b.first)"),
-    ("take", "    perform _pgwhen.raise_floor("),
-    ("raise_floor", "    v_new.mark_id := "),
-    ("raise_floor", "    v_new.floor := "),
+    ("take", "    if _pgwhen.is_ripe("),
+    ("raise_floors", "    insert into _pgwhen.floor"),
     ("take", "    v_batch.ids := array("),
 ]
 
@@ -290,7 +289,7 @@ def test_no_event_is_passed_over(
 ) -> None:
     """P1. Each committed event is processed exactly once, in whatever order the sessions go on."""
     world = World(writers, takers)
-    shop.execute("truncate _pgwhen.outbox, _pgwhen.outbox_floor, _pgwhen.processed_event")
+    shop.execute("truncate _pgwhen.outbox, _pgwhen.floor, _pgwhen.processed_event")
     try:
         for name, arguments in steps:
             getattr(world, name)(**arguments)
@@ -316,7 +315,7 @@ def test_an_open_writer_is_passed_and_found_again(
         takers[0].take()
         takers[0].end()
         assert waiting_events(shop) == []
-    assert scalar(shop, "select floor from _pgwhen.outbox_floor order by id desc limit 1") > late
+    assert scalar(shop, "select position from _pgwhen.floor where name = 'outbox' order by id desc limit 1") > late
 
     getattr(writer, end)()
     takers[0].take()

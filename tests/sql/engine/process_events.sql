@@ -1,7 +1,7 @@
 -- pgwhen.process_events: a batch of events in one transaction; what raises harms only itself.
 begin;
 \ir ../helpers.psql
-select plan(47);
+select plan(48);
 
 select t.it_is('2030-01-07 12:00+00');
 
@@ -42,23 +42,25 @@ select is(
 );
 
 -- When something will be due for this caller.
-select t.an_action('2030-01-07 12:01:30+00', 'add_to_audience', '{"audience": "x"}');
-select t.an_action('2030-01-07 12:01+00');
+select t.an_action('2030-01-07 12:00:01.5+00', 'add_to_audience', '{"audience": "x"}');
+select t.an_action('2030-01-07 12:00:01+00');
 create function t.next_due(action_types text[]) returns float8 language sql as $$
 select p.next_due_seconds from pgwhen.process_events('w-1', action_types) as p;
 $$;
 select
     is(
         t.next_due('{log_message}'),
-        60::float8,
+        1::float8,
         'says when something is due of what the caller serves'
     );
-select is(t.next_due('{}'), 90::float8, 'or what needs no worker');
+select is(t.next_due('{}'), 1.5::float8, 'or what needs no worker');
+select is(
+    t.next_due('{other}'), 1.5::float8, 'whatever types the caller serves'
+);
+select t.it_is('2030-01-07 11:59:58+00');
+select is(t.next_due('{log_message}'), null, 'and looks ahead no further than two seconds');
 select t.it_is('2030-01-07 12:02+00');
-select is(t.next_due('{log_message}'), -60::float8, 'also if it is overdue');
-select count(*) from pgwhen.claim_actions('w-1');
-delete from pgwhen.scheduled_action where status = 'pending';
-select is(t.next_due('{}'), 300::float8, 'and when a deadline passes');
+select is(t.next_due('{log_message}'), -119::float8, 'also if it is overdue');
 delete from pgwhen.scheduled_action;
 
 -- What raises harms only itself -------------------------------------------------------------

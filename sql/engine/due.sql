@@ -1,0 +1,218 @@
+-- What is due: along idx_scheduled_action_pending for each type, and along
+-- idx_scheduled_action_processing for deadlines, each scan from its floor (floor.sql). Positions are
+-- times in microseconds. So whoever makes a row due reads the clock by write_clock(), and makes it
+-- due no earlier. A row that is below its floor all the same (a clock that went back, a write as a
+-- replica) is found by lower_floors().
+
+-- The clock, for a transaction that has its id before it reads it.
+create or replace function _pgwhen.write_clock()
+returns timestamptz
+language plpgsql
+volatile
+as $$
+begin
+    perform pg_current_xact_id();
+    return _pgwhen.clock();
+end;
+$$;
+
+create or replace function _pgwhen.position_of(at timestamptz)
+returns bigint
+language sql
+immutable
+as $$
+select (
+    1000000 * extract(epoch from least(position_of.at, timestamptz '9999-12-31 00:00Z'))
+)::bigint;
+$$;
+
+create or replace function _pgwhen.time_of(place bigint)
+returns timestamptz
+language sql
+stable
+as $$
+select timestamptz 'epoch' + time_of.place * interval '1 microsecond';
+$$;
+
+-- From when on to look, by the newest floor and who is in progress. A floor in the future is one
+-- from before the clock was set back.
+create or replace function _pgwhen.since(floor _pgwhen.floor, open xid8[])
+returns timestamptz
+language plpgsql
+stable
+as $$
+declare
+    v_since constant timestamptz := _pgwhen.time_of(_pgwhen.scan_from(since.floor, since.open));
+begin
+    return case when v_since < _pgwhen.clock() then v_since else '-infinity' end;
+end;
+$$;
+
+-- The newest floor of a name, and from when on to look by it. Inlined where it is called.
+create or replace function _pgwhen.bound(floor_name text)
+returns table (floor _pgwhen.floor, open xid8[], since timestamptz)
+language sql
+stable
+as $$
+select
+    n.floor,
+    n.open,
+    case when n.floor is null then '-infinity' else _pgwhen.since(n.floor, n.open) end
+from (
+    select
+        (
+            select f
+            from _pgwhen.floor as f
+            where f.name = bound.floor_name
+            order by f.id desc
+            limit 1
+        ) as floor,
+        array(select pg_catalog.pg_snapshot_xip(pg_catalog.pg_current_snapshot())) as open
+    offset 0
+) as n;
+$$;
+
+-- When the first action of a type that nobody has claimed is due, between two times: what was moved
+-- or cancelled before it was due is in the way above as well.
+create or replace function _pgwhen.first_due(
+    action_type text,
+    since timestamptz,
+    until timestamptz
+)
+returns setof timestamptz
+language sql
+stable
+as $$
+select a.execute_at
+from pgwhen.scheduled_action as a
+where
+    a.status = 'pending'
+    and not a.waiting
+    and a.action_type = first_due.action_type
+    and a.execute_at > first_due.since
+    and a.execute_at <= first_due.until
+order by a.execute_at, a.id
+limit 1;
+$$;
+
+create or replace function _pgwhen.first_deadline(since timestamptz, until timestamptz)
+returns setof timestamptz
+language sql
+stable
+as $$
+select a.deadline
+from pgwhen.scheduled_action as a
+where
+    a.status = 'processing'
+    and a.deadline > first_deadline.since
+    and a.deadline <= first_deadline.until
+order by a.deadline
+limit 1;
+$$;
+
+-- Looks ahead no further than a listener sleeps.
+create or replace function _pgwhen.next_due_seconds(action_types text[])
+returns float8
+language plpgsql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_now constant timestamptz := _pgwhen.clock();
+begin
+    return (
+        select extract(epoch from min(d.execute_at) - v_now)
+        from (
+            select u from unnest(next_due_seconds.action_types) as u
+            union all
+            select t.name from _pgwhen.action_type as t where t.kind = 'sql'
+        ) as t (name)
+        cross join lateral _pgwhen.bound('due:' || t.name) as b
+        cross join lateral _pgwhen.first_due(
+            t.name, b.since, v_now + interval '2 seconds'
+        ) as d (execute_at)
+    );
+end;
+$$;
+
+-- Before a claim of these types, and before its transaction has an id.
+create or replace function _pgwhen.raise_due_floors(action_types text[])
+returns void
+language plpgsql
+volatile
+as $$
+declare
+    v_now constant timestamptz := _pgwhen.clock();
+begin
+    perform _pgwhen.raise_floors(array(
+        select row(
+            'due:' || t.name, b.floor, b.open,
+            (select _pgwhen.position_of(d) from _pgwhen.first_due(t.name, b.since, v_now) as d),
+            _pgwhen.position_of(v_now) - 1
+        )::_pgwhen.scan
+        from unnest(raise_due_floors.action_types) as t (name)
+        cross join lateral _pgwhen.bound('due:' || t.name) as b
+        where _pgwhen.is_ripe(b.floor)
+    ));
+end;
+$$;
+
+create or replace function _pgwhen.raise_deadline_floor()
+returns void
+language plpgsql
+volatile
+as $$
+declare
+    v_now constant timestamptz := _pgwhen.clock();
+begin
+    perform _pgwhen.raise_floors(array(
+        select row(
+            'deadline', b.floor, b.open,
+            (select _pgwhen.position_of(d) from _pgwhen.first_deadline(b.since, v_now) as d),
+            _pgwhen.position_of(v_now) - 1
+        )::_pgwhen.scan
+        from _pgwhen.bound('deadline') as b
+        where _pgwhen.is_ripe(b.floor)
+    ));
+end;
+$$;
+
+-- Walks everything, once a minute: a row below its floor takes the floor down to it.
+create or replace function _pgwhen.lower_floors()
+returns void
+language plpgsql
+volatile
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+as $$
+begin
+    if not _pgwhen.chore_is_due('lower_floors', interval '1 minute') then
+        return;
+    end if;
+
+    insert into _pgwhen.floor
+        (name, position, open_xids, open_positions, mark, mark_xid, made_at)
+    select
+        f.name, l.position - 1, f.open_xids, f.open_positions, f.mark, f.mark_xid, _pgwhen.clock()
+    from (
+        select distinct on (n.name) n.* from _pgwhen.floor as n order by n.name, n.id desc
+    ) as f
+    cross join lateral (
+        select case
+            when f.name = 'deadline' then (
+                select _pgwhen.position_of(d)
+                from _pgwhen.first_deadline('-infinity', _pgwhen.time_of(f.position)) as d
+            )
+            when f.name like 'due:%' then (
+                select _pgwhen.position_of(d)
+                from _pgwhen.first_due(
+                    substr(f.name, 5), '-infinity', _pgwhen.time_of(f.position)
+                ) as d
+            )
+        end as position
+    ) as l
+    where l.position is not null;
+end;
+$$;

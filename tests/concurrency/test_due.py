@@ -1,0 +1,202 @@
+"""What is due is found at a flat cost (P9), and no floor hides it (P1): see sql/engine/due.sql."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.concurrency.scene import (
+    add_rule,
+    age_floor,
+    claim,
+    emit,
+    process,
+    process_all,
+    report,
+    scalar,
+)
+from tests.concurrency.test_flat_cost import FEW, buffers, read_long
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from tests.support import Database
+
+DONE = 15_000
+#: A session may look at a clock of its own.
+SET_CLOCK = """
+create or replace function _pgwhen.clock() returns timestamptz language sql volatile as $$
+select clock_timestamp()
+    + coalesce(nullif(current_setting('app.ahead', true), '')::interval, interval '0');
+$$
+"""
+
+
+def make_due(conn: psycopg.Connection, count: int) -> None:
+    """Let so many actions be due, as pending rows."""
+    conn.execute(
+        "insert into pgwhen.form_submission (user_id, form_id)"
+        " select 'u' || n, 'f' from generate_series(1, %s) as n",
+        [count],
+    )
+    while process(conn, batch_size=10_000).events:
+        pass
+
+
+def let_time_pass(conn: psycopg.Connection) -> None:
+    """Let the floors rise as far as they may."""
+    for _ in range(3):
+        age_floor(conn)
+        process(conn)
+        claim(conn, "deliver")
+        conn.execute("select pgwhen.recover_stale_actions()")
+
+
+@pytest.mark.parametrize("ended", ["complete_actions", "claimed"])
+def test_a_look_at_nothing_due_walks_no_dead_rows(
+    db: Database, shop: psycopg.Connection, ended: str
+) -> None:
+    """P9. After 15,000 actions under an old snapshot, a look touches a few pages."""
+    add_rule(shop, "r", "deliver", event="form_submitted")
+    shop.execute("select pgwhen.register_action('deliver')")
+    old = read_long(db)
+    make_due(shop, DONE)
+    if ended == "claimed":
+        shop.execute("insert into pgwhen.setting values ('staleProcessingMinute', '1000')")
+    while claims := claim(shop, "deliver", size=1000):
+        age_floor(shop)
+        if ended != "claimed":
+            report(shop, ended, claims)
+    let_time_pass(shop)
+    walk = buffers(
+        shop,
+        "select from pgwhen.scheduled_action where action_type = 'deliver'"
+        " and status = 'pending' and not waiting order by execute_at, id limit 1",
+    )
+    assert walk > 2 * FEW, "the dead rows are not in the way, so this test shows nothing"
+
+    assert buffers(shop, "select pgwhen.claim_actions('w', 500, '{deliver}')") < FEW
+    assert buffers(shop, "select pgwhen.recover_stale_actions()") < FEW
+    assert buffers(shop, "select * from pgwhen.process_events('w', '{deliver}')") < FEW
+    old.commit()
+
+
+@pytest.fixture
+def due(shop: psycopg.Connection) -> psycopg.Connection:
+    """Return a session in a shop whose rule makes actions that wait for a worker."""
+    add_rule(shop, "r", "deliver")
+    shop.execute("select pgwhen.register_action('deliver')")
+    shop.execute("insert into pgwhen.setting values ('retrySeconds', '0')")
+    shop.execute(SET_CLOCK)
+    return shop
+
+
+def make_one_due(conn: psycopg.Connection, user: str) -> None:
+    """Process an event of *user* in the session's transaction."""
+    emit(conn, user)
+    process(conn)
+
+
+def release(conn: psycopg.Connection, claims: list[tuple[int, Any]]) -> None:
+    """Give claims back."""
+    assert report(conn, "release_actions", claims)
+
+
+def fail(conn: psycopg.Connection, claims: list[tuple[int, Any]]) -> None:
+    """Let an attempt fail, to be tried again at once."""
+    assert report(conn, "fail_actions", claims, ['{"message": "busy"}'])
+
+
+@pytest.mark.parametrize("how", [release, fail])
+def test_what_is_given_back_by_a_slow_transaction_is_found(
+    db: Database, due: psycopg.Connection, how: Any
+) -> None:
+    """P1. It was due long before it can be seen; the floors have passed its time."""
+    slow = db.connect(autocommit=False)
+    make_one_due(due, "u1")
+    claims = claim(due, "deliver")
+    how(slow, claims)
+    for n in range(3):
+        make_one_due(due, f"later{n}")
+        assert report(due, "complete_actions", claim(due, "deliver"))
+        let_time_pass(due)
+    passed = scalar(
+        due,
+        "select max(position) > _pgwhen.position_of("
+        " (select execute_at from pgwhen.scheduled_action where id = %s)"
+        ") from _pgwhen.floor where name = 'due:deliver'",
+        claims[0][0],
+    )
+    assert passed
+    slow.commit()
+
+    assert [action for action, _ in claim(due, "deliver")] == [claims[0][0]]
+
+
+def test_what_a_slow_pass_made_due_is_found(db: Database, due: psycopg.Connection) -> None:
+    """P1. The action of an event whose pass commits last of all."""
+    slow = db.connect(autocommit=False)
+    make_one_due(slow, "u1")
+    for n in range(3):
+        make_one_due(due, f"later{n}")
+        assert report(due, "complete_actions", claim(due, "deliver"))
+        let_time_pass(due)
+    slow.commit()
+
+    assert len(claim(due, "deliver")) == 1
+
+
+def test_a_clock_that_was_set_back_hides_nothing(db: Database, due: psycopg.Connection) -> None:
+    """P1. The floors come from the future, until somebody looks."""
+    ahead = db.connect()
+    ahead.execute("set app.ahead = '1 hour'")
+    for n in range(3):
+        make_one_due(ahead, f"u{n}")
+        assert report(ahead, "complete_actions", claim(ahead, "deliver"))
+        let_time_pass(ahead)
+    make_one_due(due, "now")
+    assert len(claim(due, "deliver")) == 1
+
+    let_time_pass(due)
+    make_one_due(due, "then")
+    assert len(claim(ahead, "deliver")) == 1
+
+
+def test_what_lies_below_its_floor_is_found_within_a_minute(due: psycopg.Connection) -> None:
+    """However it came there: here by a write that asked no clock."""
+    make_one_due(due, "u1")
+    claims = claim(due, "deliver")
+    for n in range(3):
+        make_one_due(due, f"later{n}")
+        assert report(due, "complete_actions", claim(due, "deliver"))
+        let_time_pass(due)
+    due.execute(
+        "update pgwhen.scheduled_action set status = 'pending', claim_token = null,"
+        " deadline = null where id = %s",
+        [claims[0][0]],
+    )
+    assert claim(due, "deliver") == []
+
+    due.execute("update _pgwhen.chore set done_at = done_at - interval '61 seconds'")
+    due.execute("select pgwhen.tick()")
+    assert [action for action, _ in claim(due, "deliver")] == [claims[0][0]]
+
+
+def test_many_types_have_floors_of_their_own(due: psycopg.Connection) -> None:
+    """P9. A backlog of one type that nobody serves holds no other back."""
+    add_rule(due, "s", "stuck")
+    make_one_due(due, "u0")
+    for n in range(3):
+        make_one_due(due, f"u{n}")
+        assert report(due, "complete_actions", claim(due, "deliver"))
+        let_time_pass(due)
+    positions = dict(
+        due.execute(
+            "select f.name, max(f.position) from _pgwhen.floor as f where f.name like 'due:%'"
+            " group by f.name"
+        ).fetchall()
+    )
+    assert positions["due:deliver"] > 0
+    assert len(claim(due, "stuck")) == 4
+    assert process_all(due) == 0

@@ -1,6 +1,6 @@
 -- What is due: along idx_scheduled_action_pending for each type, and along
--- idx_scheduled_action_processing for deadlines, each scan from its floor (floor.sql). Positions are
--- times in microseconds. So whoever makes a row due reads the clock by write_clock(), and makes it
+-- idx_scheduled_action_processing for deadlines, each scan from its floor (floor.sql). Positions
+-- are times in microseconds. So whoever makes a row due reads the clock by write_clock(), and makes it
 -- due no earlier. A row that is below its floor all the same (a clock that went back, a write as a
 -- replica) is found by lower_floors().
 

@@ -1,9 +1,9 @@
 -- Floors: where a scan for the next work begins. What has been dealt with is deleted, or leaves a
--- partial index; while any old snapshot lives it stays in the way as dead rows. So the newest row of
--- _pgwhen.floor with a name says: whatever has a position <= `position` is dealt with, unless its
--- writer is one of open_xids, transactions that were in progress when the floor passed them. When
--- one of those has ended, the scan begins once at the floor that held when it was first seen, and
--- finds its late rows. Nothing is lost, and neither a long reader nor a long writer makes anybody
+-- partial index; while any old snapshot lives it stays in the way as dead rows. So the newest row
+-- of _pgwhen.floor with a name says: whatever has a position <= `position` is dealt with, unless
+-- its writer is one of open_xids, transactions that were in progress when the floor passed them.
+-- When one of those has ended, the scan begins once at the floor that held when it was first seen,
+-- and finds its late rows. Nothing is lost, and neither a long reader nor a long writer makes anybody
 -- walk the dead rows again.
 --
 -- Why that is safe. The floor row is read in the snapshot that says who is in progress, and the
@@ -36,13 +36,13 @@ begin
 end;
 $$;
 
--- Ten times a second is enough.
+-- Ten times a second is enough. One from the future was made before the clock was set back.
 create or replace function _pgwhen.is_ripe(floor _pgwhen.floor)
 returns boolean
 language sql
 volatile
 as $$
-select (is_ripe.floor).made_at > _pgwhen.clock() - interval '100 milliseconds' is not true;
+select extract(epoch from _pgwhen.clock() - (is_ripe.floor).made_at) between 0 and 0.1 is not true;
 $$;
 
 -- After scans that began at their floors and met `lowest` first (null: met nothing), the floors may

@@ -157,8 +157,7 @@ def test_a_clock_that_was_set_back_hides_nothing(db: Database, due: psycopg.Conn
         let_time_pass(ahead)
     make_one_due(due, "now")
     assert len(claim(due, "deliver")) == 1
-
-    let_time_pass(due)
+    claim(due, "deliver")
     make_one_due(due, "then")
     assert len(claim(ahead, "deliver")) == 1
 

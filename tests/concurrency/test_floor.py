@@ -315,7 +315,7 @@ def test_an_open_writer_is_passed_and_found_again(
         takers[0].take()
         takers[0].end()
         assert waiting_events(shop) == []
-    assert scalar(shop, "select position from _pgwhen.floor where name = 'outbox' order by id desc limit 1") > late
+    assert scalar(shop, "select position from _pgwhen.floor order by id desc limit 1") > late
 
     getattr(writer, end)()
     takers[0].take()

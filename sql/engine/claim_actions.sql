@@ -38,7 +38,7 @@ $doc$Claim up to batch_size due actions for a worker, oldest due first.
 Each claimed action carries a token (the fence for every later call about it), the number of the
 attempt from 1, and a deadline: after that recover_stale_actions() gives it to somebody else and
 the token is worth nothing. Concurrent callers never get the same action and never wait for each
-other. batch_size defaults to the setting batchSize, action_types to all that no SQL function
+other. What is paused is not claimed. batch_size defaults to the setting batchSize, action_types to all that no SQL function
 serves.
 
 Raises PW202 outside READ COMMITTED, PW301 for an empty worker name or a batch_size below 1.
@@ -62,6 +62,10 @@ begin
         raise exception 'batch_size must be 1 or more, not %', claim.batch_size
             using errcode = 'PW301', hint = 'Leave it out for the setting batchSize.';
     end if;
+    if _pgwhen.any_pause() then
+        return query select c.* from _pgwhen.claim_unpaused(worker, batch_size, action_types) as c;
+        return;
+    end if;
 
     return query
     with due as materialized (
@@ -72,6 +76,7 @@ begin
             from pgwhen.scheduled_action as a
             where
                 a.status = 'pending'
+                and a.held_by is null
                 and a.action_type = t.action_type
                 and a.execute_at <= v_now
             order by a.execute_at, a.id

@@ -188,15 +188,15 @@ begin
     return extract(epoch from least(
         (
             select min(d.execute_at)
-            from (
+            from unnest(_pgwhen.unpaused_types(array(
                 select t.name from _pgwhen.action_type as t where t.kind = 'sql'
                 union
                 select unnest(next_due_seconds.action_types)
-            ) as t (name)
+            ))) as t (name)
             cross join lateral (
                 select a.execute_at
                 from pgwhen.scheduled_action as a
-                where a.status = 'pending' and a.action_type = t.name
+                where a.status = 'pending' and a.held_by is null and a.action_type = t.name
                 order by a.execute_at, a.id
                 limit 1
             ) as d

@@ -430,6 +430,11 @@ create table _pgwhen.pause (
     constraint uq_pause_scope unique nulls not distinct (action_type, line_oa_id, trigger_rule_id)
 );
 
+-- What a person's UPDATE is cancelling, until its statement ends.
+create table _pgwhen.cancelling (
+    action_id bigint not null
+);
+
 create table pgwhen.scheduled_trigger_execution (
     id bigint generated always as identity,
     trigger_rule_id bigint not null,

@@ -20,7 +20,8 @@ begin
                     'select id, parked from pgwhen.event where parked is not null.';
     end if;
 
-    perform pg_current_xact_id();  -- before an outbox id is drawn: take() relies on that order
+    -- The delete has given this transaction its id before an outbox id is drawn: take() relies on
+    -- that order.
     insert into _pgwhen.outbox (
         bucket, uuid, line_oa_id, user_id, type, keys, key, old, new, data, facts, at, created_at,
         chain

@@ -1,7 +1,7 @@
 -- pgwhen.cancel_action: at once where it waits; instead of the next try where it runs.
 begin;
 \ir ../helpers.psql
-select plan(17);
+select plan(18);
 
 select t.it_is('2030-01-07 12:00+00');
 select t.a_rule('r', frequency => 'once') as rule \gset
@@ -107,6 +107,11 @@ select results_eq(
     'and not given to anybody where it is given back'
 );
 select is_empty('table _pgwhen.reservation', 'which gives the slot back, for it was not started');
+rollback to s;
+select _pgwhen.put_off(_pgwhen.as_claimed(a))
+from pgwhen.scheduled_action as a
+where a.id = :running;
+select is((select s.status from t.state as s), 'cancelled', 'nor where it could not have a lock');
 rollback to s;
 select t.it_is('2030-01-07 13:00+00');
 select pgwhen.recover_stale_actions();

@@ -1,7 +1,7 @@
 -- pgwhen.pause: the incident switch, on.
 begin;
 \ir ../helpers.psql
-select plan(31);
+select plan(32);
 
 select t.it_is('2030-01-07 12:00+00');
 select t.a_rule('one') as one \gset
@@ -163,6 +163,16 @@ select is(
     (select count(*) from pgwhen.scheduled_action as a where a.held_by is not null), 0::bigint,
     'and nothing is held any more'
 );
+
+-- A paused action that has failed does not make ticks careful with what is not paused.
+truncate pgwhen.scheduled_action;
+select pgwhen.pause('no sending', action_type => 'set_attribute');
+select t.an_action(
+    '2030-01-07 11:00+00', 'set_attribute', '{"attribute": "a", "value": 1}', retry_count => 1
+);
+select t.an_action(action_type => 'add_to_audience', action_config => '{"audience": "a"}')
+from generate_series(1, 3);
+select is((select t.actions from pgwhen.tick() as t), 3, 'a tick does all that is not paused');
 
 select finish();
 rollback;

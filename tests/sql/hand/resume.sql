@@ -1,7 +1,7 @@
 -- pgwhen.resume: the incident switch, off.
 begin;
 \ir ../helpers.psql
-select plan(17);
+select plan(19);
 
 select t.it_is('2030-01-07 12:00+00');
 select t.a_rule('r', frequency => 'once') as rule \gset
@@ -88,6 +88,18 @@ select set_eq(
 select is(
     (select count(*) from pgwhen.scheduled_action as a
     where a.held_by is not null and a.status = 'pending'), 0::bigint, 'nothing stays held'
+);
+
+-- What was cancelled on the shelf does not stay on it when it is retried.
+select pgwhen.pause('wrong text', rule => :rule);
+select t.an_action(user_id => 'shelved', trigger_rule_id => :rule) as shelved \gset
+select is_empty($$ select pgwhen.claim_actions('w-1') $$, 'what is shelved');
+select pgwhen.cancel_action(:shelved);
+select pgwhen.resume(rule => :rule);
+select pgwhen.retry_action(:shelved);
+select results_eq(
+    $$ select c.user_id from pgwhen.claim_actions('w-1') as c $$, array['shelved'],
+    'and cancelled, and retried, is claimed'
 );
 
 select finish();

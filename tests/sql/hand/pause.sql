@@ -86,8 +86,8 @@ select is(
     'its action is shelved by the claim that met it'
 );
 select results_eq(
-    $$ select p.next_due_seconds <= 300 from pgwhen.process_events('w-1', '{log_message}') as p $$,
-    $$ values (true) $$, 'so that it is not due, and the deadline of the others is next'
+    $$ select p.next_due_seconds from pgwhen.process_events('w-1', '{log_message}') as p $$,
+    $$ values (300::float8) $$, 'so that it is not due, and the deadline of the others is next'
 );
 select pgwhen.resume(rule => :one);
 select is(t.starts(), '{one}', 'until it is resumed');

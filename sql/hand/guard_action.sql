@@ -24,7 +24,17 @@ begin
         return new;
     end if;
 
-    perform _pgwhen.refuse_new_identity(old, new);
+    if (
+        new.id, new.trigger_rule_id, new.line_oa_id, new.organization_id, new.user_id,
+        new.created_date, new.workflow_id, new.workflow_node_path, new.key, new.event, new.chain,
+        new.held_by, new.cancel_reason
+    ) is distinct from (
+        old.id, old.trigger_rule_id, old.line_oa_id, old.organization_id, old.user_id,
+        old.created_date, old.workflow_id, old.workflow_node_path, old.key, old.event, old.chain,
+        old.held_by, old.cancel_reason
+    ) then
+        perform _pgwhen.refuse_new_identity(old, new);
+    end if;
     if old.status = 'processing' then
         perform _pgwhen.refuse_by_state(old, 'changed');
     end if;
@@ -58,7 +68,7 @@ select count(*) = 1
 from pg_catalog.regexp_matches(is_by_hand.context, '\m_?pgwhen\.[a-z_]+\(', 'g');
 $$;
 
--- What makes an action the one it is.
+-- What makes an action the one it is; of one that has ended, the event may be erased.
 create or replace function _pgwhen.refuse_new_identity(
     old_row pgwhen.scheduled_action,
     new_row pgwhen.scheduled_action

@@ -143,7 +143,8 @@ $$;
 
 -- _pgwhen.claim while something is paused: of a window of due rows, those that no pause covers.
 -- Goes on to the next window while a window has nothing else than paused rows, which it shelves,
--- but not for longer than pgwhen holds locks elsewhere.
+-- but not for longer than pgwhen holds locks elsewhere. Each is twice as large as the one before,
+-- for it has to pass over what those have shelved.
 create or replace function _pgwhen.claim_unpaused(
     worker text,
     batch_size integer,
@@ -158,11 +159,13 @@ declare
     v_until constant timestamptz := v_now + _pgwhen.yield_after();
     v_deadline constant timestamptz := _pgwhen.attempt_deadline(v_now);
     v_types constant text[] := _pgwhen.unpaused_types(claim_unpaused.action_types);
+    v_size integer := greatest(claim_unpaused.batch_size, 500);
     v_sifted _pgwhen.sifted;
 begin
     loop
-        v_sifted := _pgwhen.sift(v_types, v_now, greatest(claim_unpaused.batch_size, 500));
+        v_sifted := _pgwhen.sift(v_types, v_now, v_size);
         exit when v_sifted.ids <> '{}' or not v_sifted.shelved or _pgwhen.clock() > v_until;
+        v_size := least(2 * v_size, 8000);
     end loop;
 
     return query
@@ -190,44 +193,45 @@ declare
     v_lasting constant bigint[] := array(
         select p.id from _pgwhen.pause as p order by p.id for key share skip locked
     );
-    v_sifted _pgwhen.sifted;
+    v_sifted _pgwhen.sifted := row('{}', false)::_pgwhen.sifted;
+    v_seen record;
 begin
-    with seen as materialized (
-        select d.id, d.execute_at, c.covered, c.pause_id
-        from (select distinct u from unnest(sift.action_types) as u) as t (action_type)
-        cross join lateral (
-            select a.id, a.execute_at, a.line_oa_id, a.trigger_rule_id
-            from pgwhen.scheduled_action as a
-            where
-                a.status = 'pending'
-                and a.held_by is null
-                and a.action_type = t.action_type
-                and a.execute_at <= sift.now
-            order by a.execute_at, a.id
-            limit sift.size
-            for no key update skip locked
-        ) as d
-        cross join lateral (
-            select
-                count(*) > 0 as covered,
-                min(p.id) filter (where p.id = any(v_lasting)) as pause_id
-            from _pgwhen.pause as p
-            where _pgwhen.pause_covers(p, t.action_type, d.line_oa_id, d.trigger_rule_id)
-        ) as c
-    ),
-    shelved as (
-        update pgwhen.scheduled_action as a
-        set held_by = s.pause_id
-        from seen as s
-        where
-            a.id = any(array(select h.id from seen as h where h.pause_id is not null))
-            and a.id = s.id
-        returning a.id
-    )
-    select
-        array(select s.id from seen as s where not s.covered order by s.execute_at, s.id),
-        exists (select from shelved)
-    into v_sifted;
+    for v_seen in
+        select s.covered, s.pause_id, array_agg(s.id order by s.execute_at, s.id) as ids
+        from (
+            select d.id, d.execute_at, c.covered, c.pause_id
+            from (select distinct u from unnest(sift.action_types) as u) as t (action_type)
+            cross join lateral (
+                select a.id, a.execute_at, a.line_oa_id, a.trigger_rule_id
+                from pgwhen.scheduled_action as a
+                where
+                    a.status = 'pending'
+                    and a.held_by is null
+                    and a.action_type = t.action_type
+                    and a.execute_at <= sift.now
+                order by a.execute_at, a.id
+                limit sift.size
+                for no key update skip locked
+            ) as d
+            cross join lateral (
+                select
+                    count(*) > 0 as covered,
+                    min(p.id) filter (where p.id = any(v_lasting)) as pause_id
+                from _pgwhen.pause as p
+                where _pgwhen.pause_covers(p, t.action_type, d.line_oa_id, d.trigger_rule_id)
+            ) as c
+        ) as s
+        group by s.covered, s.pause_id
+    loop
+        if not v_seen.covered then
+            v_sifted.ids := v_seen.ids;
+        elsif v_seen.pause_id is not null then
+            update pgwhen.scheduled_action as a
+            set held_by = v_seen.pause_id
+            where a.id = any(v_seen.ids);
+            v_sifted.shelved := true;
+        end if;
+    end loop;
     return v_sifted;
 end;
 $$;

@@ -38,8 +38,8 @@ $doc$Claim up to batch_size due actions for a worker, oldest due first.
 Each claimed action carries a token (the fence for every later call about it), the number of the
 attempt from 1, and a deadline: after that recover_stale_actions() gives it to somebody else and
 the token is worth nothing. Concurrent callers never get the same action and never wait for each
-other. What is paused is not claimed. batch_size defaults to the setting batchSize, action_types to all that no SQL function
-serves.
+other. What is paused is not claimed. batch_size defaults to the setting batchSize, action_types to
+all that no SQL function serves.
 
 Raises PW202 outside READ COMMITTED, PW301 for an empty worker name or a batch_size below 1.
 

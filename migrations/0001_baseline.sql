@@ -322,6 +322,7 @@ create table _pgwhen.processed_event (
 ) partition by range (processed_at);
 
 create index processed_event_user_idx on _pgwhen.processed_event (user_id, id);
+create index processed_event_parked_idx on _pgwhen.processed_event (id) where parked is not null;
 
 create table _pgwhen.processed_event_default partition of _pgwhen.processed_event default;
 
@@ -408,6 +409,8 @@ create table pgwhen.scheduled_action (
     outcome text,
     result jsonb,
     error_message text,
+    held_by bigint,
+    cancel_reason text,
     constraint scheduled_action_pkey primary key (id),
     constraint scheduled_action_status_is_known
     check (status in ('pending', 'processing', 'done', 'failed', 'cancelled')),
@@ -422,7 +425,8 @@ create table pgwhen.scheduled_action (
 );
 
 create index idx_scheduled_action_pending
-on pgwhen.scheduled_action (action_type, execute_at, id) where status = 'pending' and not waiting;
+on pgwhen.scheduled_action (action_type, execute_at, id)
+where status = 'pending' and not waiting and held_by is null;
 create index idx_scheduled_action_waiting
 on pgwhen.scheduled_action (expires_at, id) where status = 'pending' and waiting;
 create index idx_scheduled_action_wait
@@ -433,6 +437,27 @@ create index idx_scheduled_action_user
 on pgwhen.scheduled_action (user_id, trigger_rule_id) where status = 'pending';
 create index idx_scheduled_action_ended
 on pgwhen.scheduled_action (updated_at) where status in ('done', 'failed', 'cancelled');
+
+create index idx_scheduled_action_held
+on pgwhen.scheduled_action (held_by) where status = 'pending' and held_by is not null;
+
+-- The incident switch: one row for each pause that is in force; null means all.
+create table _pgwhen.pause (
+    id bigint generated always as identity,
+    action_type text,
+    line_oa_id text,
+    trigger_rule_id bigint,
+    reason text not null,
+    paused_by text not null,
+    paused_at timestamptz not null,
+    constraint pause_pkey primary key (id),
+    constraint uq_pause_scope unique nulls not distinct (action_type, line_oa_id, trigger_rule_id)
+);
+
+-- What a person's UPDATE is cancelling, until its statement ends.
+create table _pgwhen.cancelling (
+    action_id bigint not null
+);
 
 create table pgwhen.scheduled_trigger_execution (
     id bigint generated always as identity,
@@ -588,6 +613,11 @@ create type _pgwhen.batch as (
 create type _pgwhen.fired as (
     claimed jsonb,
     sql_actions pgwhen.claimed_action[]
+);
+
+create type _pgwhen.sifted as (
+    ids bigint[],
+    shelved boolean
 );
 
 create type _pgwhen.failure as (

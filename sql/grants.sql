@@ -58,6 +58,17 @@ grant insert, update, delete
 on table pgwhen.audience, pgwhen.audience_member
 to pgwhen_admin, pgwhen_editor;
 
+-- Acts on actions -------------------------------------------------------------------------
+
+grant execute on function
+pgwhen.cancel_action(bigint, text),
+pgwhen.retry_action(bigint, text),
+pgwhen.reschedule_action(bigint, timestamptz),
+pgwhen.run_action_now(bigint),
+pgwhen.pause(text, text, text, bigint),
+pgwhen.resume(text, text, text, bigint, text)
+to pgwhen_admin, pgwhen_editor;
+
 -- Works -----------------------------------------------------------------------------------
 
 grant usage on schema _pgwhen to pgwhen_admin, pgwhen_worker;
@@ -115,7 +126,9 @@ to pgwhen_admin, pgwhen_worker;
 -- Administers -----------------------------------------------------------------------------
 
 grant insert, update, delete on all tables in schema pgwhen to pgwhen_admin;
-grant execute on function pgwhen.register_sql_action(text, regprocedure, boolean, jsonb)
+grant execute on function
+pgwhen.register_sql_action(text, regprocedure, boolean, jsonb),
+pgwhen.retry_event(bigint)
 to pgwhen_admin;
 
 grant execute on function

@@ -11,7 +11,7 @@ begin
     end if;
     perform _pgwhen.settle(array(
         select _pgwhen.ending_of_action(
-            a.id, null, 'cancelled', cancel_rule_actions.reason, null, true
+            a.id, null, 'cancelled', cancel_rule_actions.reason, null, not _pgwhen.was_tried(a)
         )
         from pgwhen.scheduled_action as a
         where a.trigger_rule_id = any(cancel_rule_actions.rule_ids) and a.status = 'pending'

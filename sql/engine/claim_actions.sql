@@ -38,56 +38,38 @@ $doc$Claim up to batch_size due actions for a worker, oldest due first.
 Each claimed action carries a token (the fence for every later call about it), the number of the
 attempt from 1, and a deadline: after that recover_stale_actions() gives it to somebody else and
 the token is worth nothing. Concurrent callers never get the same action and never wait for each
-other. batch_size defaults to the setting batchSize, action_types to all that no SQL function
-serves.
+other. What is paused is not claimed. batch_size defaults to the setting batchSize, action_types to
+all that no SQL function serves.
 
 Raises PW202 outside READ COMMITTED, PW301 for an empty worker name or a batch_size below 1.
 
   select * from pgwhen.claim_actions(worker => 'w-1', action_types => '{send_message}');
 $doc$;
 
--- Lock order: scheduled_action, SKIP LOCKED, so never waiting. The types are walked one by one,
--- each along its own part of idx_scheduled_action_pending, so the due backlog of a type that nobody
--- serves costs nobody anything; `= any(array(…))` cannot take more rows than the limit.
 create or replace function _pgwhen.claim(worker text, batch_size integer, action_types text[])
 returns setof pgwhen.scheduled_action
 language plpgsql
 volatile
 as $$
 declare
+    v_types constant text[] := _pgwhen.unpaused_types(claim.action_types);
     v_now timestamptz;
     v_deadline timestamptz;
+    v_ids bigint[];
 begin
     if claim.batch_size < 1 then
         raise exception 'batch_size must be 1 or more, not %', claim.batch_size
             using errcode = 'PW301', hint = 'Leave it out for the setting batchSize.';
     end if;
 
-    perform _pgwhen.raise_due_floors(claim.action_types);
+    perform _pgwhen.raise_due_floors(v_types);
     v_now := _pgwhen.write_clock();
     v_deadline := _pgwhen.attempt_deadline(v_now);
+    v_ids := case when _pgwhen.any_pause()
+        then _pgwhen.sift_due(v_types, v_now, claim.batch_size)
+        else _pgwhen.lock_due(v_types, v_now, claim.batch_size) end;
 
     return query
-    with due as materialized (
-        select d.id
-        from (select distinct u from unnest(claim.action_types) as u) as t (action_type)
-        cross join lateral _pgwhen.bound('due:' || t.action_type) as b
-        cross join lateral (
-            select a.id, a.execute_at
-            from pgwhen.scheduled_action as a
-            where
-                a.status = 'pending'
-                and not a.waiting
-                and a.action_type = t.action_type
-                and a.execute_at > b.since
-                and a.execute_at <= v_now
-            order by a.execute_at, a.id
-            limit claim.batch_size
-            for no key update skip locked
-        ) as d
-        order by d.execute_at, d.id
-        limit claim.batch_size
-    )
     update pgwhen.scheduled_action as a
     set
         status = 'processing',
@@ -95,8 +77,41 @@ begin
         worker = claim.worker,
         deadline = v_deadline,
         updated_at = v_now
-    where a.id = any(array(select d.id from due as d))
+    where a.id = any(v_ids)
     returning a.*;
+end;
+$$;
+
+-- Lock order: scheduled_action, SKIP LOCKED, so never waiting. The types are walked one by one,
+-- each along its own part of idx_scheduled_action_pending, so the due backlog of a type that nobody
+-- serves costs nobody anything. An array cannot hold more rows than the limit.
+create or replace function _pgwhen.lock_due(action_types text[], now timestamptz, size integer)
+returns bigint[]
+language plpgsql
+volatile
+as $$
+begin
+    return array(
+        select d.id
+        from (select distinct u from unnest(lock_due.action_types) as u) as t (action_type)
+        cross join lateral _pgwhen.bound('due:' || t.action_type) as b
+        cross join lateral (
+            select a.id, a.execute_at
+            from pgwhen.scheduled_action as a
+            where
+                a.status = 'pending'
+                and not a.waiting
+                and a.held_by is null
+                and a.action_type = t.action_type
+                and a.execute_at > b.since
+                and a.execute_at <= lock_due.now
+            order by a.execute_at, a.id
+            limit lock_due.size
+            for no key update skip locked
+        ) as d
+        order by d.execute_at, d.id
+        limit lock_due.size
+    );
 end;
 $$;
 

@@ -3,6 +3,7 @@
 --   an action of a type that the caller serves is written as claimed by the caller and handed out
 --   (one row version and one round trip less than pending first), up to `room` of them;
 --   everything else is a pending row.
+-- What is paused is a pending row, whatever it is.
 -- With `queue`, nothing is done now: whatever would be becomes a pending row.
 
 create or replace function _pgwhen.dispatch(
@@ -21,6 +22,9 @@ declare
         else _pgwhen.builtin_types() end;
     v_turn record;
 begin
+    if exists (select from _pgwhen.pause) then
+        firings := _pgwhen.set_aside(firings);
+    end if;
     if cardinality(dispatch.firings) = 0 then
         return row('[]'::jsonb, '{}'::pgwhen.claimed_action[])::_pgwhen.fired;
     end if;

@@ -1,8 +1,8 @@
 -- What is due: along idx_scheduled_action_pending for each type, and along
 -- idx_scheduled_action_processing for deadlines, each scan from its floor (floor.sql). Positions
--- are times in microseconds. So whoever makes a row due reads the clock by write_clock(), and makes it
--- due no earlier. A row that is below its floor all the same (a clock that went back, a write as a
--- replica) is found by lower_floors().
+-- are times in microseconds. So whoever makes a row due reads the clock by write_clock(), and makes
+-- it due no earlier. A row that is below its floor all the same (a clock that went back, a write as
+-- a replica) is found by lower_floors().
 
 -- The clock, for a transaction that has its id before it reads it.
 create or replace function _pgwhen.write_clock()
@@ -88,6 +88,7 @@ from pgwhen.scheduled_action as a
 where
     a.status = 'pending'
     and not a.waiting
+    and a.held_by is null
     and a.action_type = first_due.action_type
     and a.execute_at > first_due.since
     and a.execute_at <= first_due.until
@@ -132,6 +133,9 @@ begin
         cross join lateral _pgwhen.first_due(
             t.name, b.since, v_now + interval '2 seconds'
         ) as d (execute_at)
+        where not exists (
+            select from _pgwhen.pause as p where _pgwhen.pauses_type(p, t.name)
+        )
     );
 end;
 $$;

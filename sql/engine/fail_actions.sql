@@ -97,6 +97,8 @@ begin
     )
     select g.id from again as g;
 
+    perform _pgwhen.cancel_as_asked(v_ids);
+
     return query select s from _pgwhen.settle(v_ended) as s;
 end;
 $$;

@@ -3,8 +3,8 @@
 -- of _pgwhen.floor with a name says: whatever has a position <= `position` is dealt with, unless
 -- its writer is one of open_xids, transactions that were in progress when the floor passed them.
 -- When one of those has ended, the scan begins once at the floor that held when it was first seen,
--- and finds its late rows. Nothing is lost, and neither a long reader nor a long writer makes anybody
--- walk the dead rows again.
+-- and finds its late rows. Nothing is lost, and neither a long reader nor a long writer makes
+-- anybody walk the dead rows again.
 --
 -- Why that is safe. The floor row is read in the snapshot that says who is in progress, and the
 -- scan comes no earlier: whoever had ended by then, the scan sees. A mark is read before the

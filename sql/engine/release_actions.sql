@@ -29,6 +29,7 @@ begin
     where a.id = any(ids) and a.id = i.id and a.status = 'processing' and a.claim_token = i.token
     returning a.id;
 
+    perform _pgwhen.cancel_as_asked(ids);
     perform _pgwhen.ring('pgwhen_due');
 end;
 $$;

@@ -86,5 +86,6 @@ begin
             and m.claim_token = (put_off.action).token
         for no key update skip locked
     );
+    perform _pgwhen.cancel_as_asked(array[(put_off.action).id]);
 end;
 $$;

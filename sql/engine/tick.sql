@@ -84,11 +84,15 @@ as $$
 select coalesce(
     (
         select d.retry_count > 0
-        from unnest(first_has_failed.action_types) as t (name)
+        from unnest(_pgwhen.unpaused_types(first_has_failed.action_types)) as t (name)
         cross join lateral (
             select a.execute_at, a.id, a.retry_count
             from pgwhen.scheduled_action as a
-            where a.status = 'pending' and not a.waiting and a.action_type = t.name
+            where
+                a.status = 'pending'
+                and not a.waiting
+                and a.held_by is null
+                and a.action_type = t.name
             order by a.execute_at, a.id
             limit 1
         ) as d

@@ -39,10 +39,21 @@ from (
     from pgwhen.trigger_rule as r
     where r.parked_reason is not null and r.deleted_date is null
     union all
-    select 7, 'suspect batch of ' || s.worker, cardinality(s.trying)::text || ' events', null
+    select 7, 'parked events', count(*)::text,
+        'mend what the column parked of pgwhen.event says, then: select pgwhen.retry_event(id)'
+    from _pgwhen.processed_event as p
+    where p.parked is not null
+    having count(*) > 0
+    union all
+    select 8, 'paused: ' || _pgwhen.scope_words(p.action_type, p.line_oa_id, p.rule_id),
+        pg_catalog.format('%s (%s, %s)', p.reason, p.paused_by, _pgwhen.stamp(p.paused_at)),
+        p.remedy
+    from pgwhen.paused as p
+    union all
+    select 9, 'suspect batch of ' || s.worker, cardinality(s.trying)::text || ' events', null
     from _pgwhen.suspect as s
     union all
-    select 8, 'worker ' || w.name, pg_catalog.array_to_string(w.action_types, ', '),
+    select 10, 'worker ' || w.name, pg_catalog.array_to_string(w.action_types, ', '),
         case when w.seen_at < _pgwhen.clock() - interval '1 minute'
             then 'last seen at ' || _pgwhen.stamp(w.seen_at) end
     from _pgwhen.worker as w
@@ -56,8 +67,8 @@ $$;
 comment on function pgwhen.status() is
 $doc$What is going on, a row an item; where something wants doing, remedy says what.
 
-Events waiting, due actions by type, unserved types, parked rules, suspect batches, workers, and
-what is wrong with ticking by pg_cron.
+Events waiting, due actions by type, unserved types, parked rules and events, pauses, suspect
+batches, workers, and what is wrong with ticking by pg_cron.
 
   select * from pgwhen.status();
 $doc$;

@@ -1,21 +1,79 @@
-create or replace view pgwhen.due as
+-- Pending actions in parts, so that each is read from its own index.
+create or replace view pgwhen.waiting as
+with pending as (
+    select a.*
+    from pgwhen.scheduled_action as a
+    where a.status = 'pending' and not a.waiting and a.held_by is null
+    union all
+    select a.* from pgwhen.scheduled_action as a where a.status = 'pending' and a.waiting
+    union all
+    select a.*
+    from pgwhen.scheduled_action as a
+    where a.status = 'pending' and not a.waiting and a.held_by is not null
+),
+
+moment as (
+    select _pgwhen.clock() as now
+)
+
 select
     a.id, r.name as rule, a.line_oa_id, a.user_id, a.action_type, a.action_config, a.execute_at,
-    a.retry_count, a.error_message
-from pgwhen.scheduled_action as a
+    a.expires_at, a.retry_count, a.error_message,
+    case
+        when a.waiting then 'waits for a click'
+        when s.reason is not null then 'paused: ' || s.reason
+        when a.execute_at > m.now and a.retry_count > 0 then 'waits for its next try'
+        when a.execute_at > m.now then 'waits for its time'
+        when not _pgwhen.is_served(a.action_type) then 'due, and nobody serves ' || a.action_type
+        else 'due, and next for a worker'
+    end as why
+from pending as a
+cross join moment as m
 left join pgwhen.trigger_rule as r on r.id = a.trigger_rule_id
-where a.status = 'pending' and not a.waiting and a.execute_at <= (select _pgwhen.clock());
+left join lateral (
+    select p.reason
+    from _pgwhen.pause as p
+    where
+        coalesce(p.action_type = a.action_type, true)
+        and coalesce(p.line_oa_id = a.line_oa_id, true)
+        and (p.trigger_rule_id is null or p.trigger_rule_id = a.trigger_rule_id)
+    order by p.id
+    limit 1
+) as s on true;
+
+comment on view pgwhen.waiting is
+$$What waits, for whom, until when, and why. A row for each pending action: filter by user_id or
+action_type, which indexes serve, or take some with LIMIT.
+
+  select * from pgwhen.waiting where user_id = 'U1';
+$$;
+
+create or replace view pgwhen.due as
+select
+    w.id, w.rule, w.line_oa_id, w.user_id, w.action_type, w.action_config, w.execute_at,
+    w.retry_count, w.error_message, w.why
+from pgwhen.waiting as w
+where w.execute_at <= (select _pgwhen.clock()) and w.why <> 'waits for a click';
 
 comment on view pgwhen.due is
-'Actions whose time has come and that nobody has claimed yet.';
+$$Actions whose time has come and that nobody has claimed yet, and why. Cheap where an action_type
+is named, which an index serves; else it looks at all that is pending.
+
+  select * from pgwhen.due where action_type = 'send_message' order by execute_at limit 20;
+$$;
 
 create or replace view pgwhen.failed_actions as
 select
     a.id, r.name as rule, a.line_oa_id, a.user_id, a.action_type, a.action_config,
-    a.retry_count as attempts, a.error_message, a.executed_at
+    a.retry_count as attempts, a.error_message, a.executed_at,
+    format('select pgwhen.retry_action(%s);', a.id) as remedy
 from pgwhen.scheduled_action as a
 left join pgwhen.trigger_rule as r on r.id = a.trigger_rule_id
 where a.status = 'failed';
 
 comment on view pgwhen.failed_actions is
-'Actions that ended as failed, with the last error, for the setting actionRetention.';
+$$Actions that ended as failed, with the last error and the call that tries each again, for the
+setting actionRetention. Looks at all that has ended: some seconds for 10 million.
+
+  select * from pgwhen.failed_actions where executed_at > now() - interval '1 hour';
+$$;

@@ -231,3 +231,38 @@ def test_who_makes_an_action_due_rings(
     assert scalar(writer, "select pgwhen.recover_stale_actions()") == 1
     writer.commit()
     assert sleeper.heard() == ["pgwhen_due"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "rings"),
+    [
+        ("select pgwhen.run_action_now(1)", True),
+        ("select pgwhen.reschedule_action(1, now())", True),
+        ("select pgwhen.reschedule_action(1, now() + interval '1 hour')", False),
+        ("update pgwhen.scheduled_action set execute_at = now()", True),
+        ("update pgwhen.scheduled_action set execute_at = now() + interval '1 hour'", False),
+        ("select pgwhen.cancel_action(1); select pgwhen.retry_action(1)", True),
+        ("select pgwhen.cancel_action(1)", False),
+        ("select pgwhen.pause('stop')", True),
+        ("select pgwhen.resume()", True),
+        ("select pgwhen.retry_event(1)", True),
+    ],
+)
+def test_who_makes_work_by_hand_rings(
+    sleeper: Sleeper, writer: psycopg.Connection, statement: str, *, rings: bool
+) -> None:
+    """A sleeper hears of what is due now because somebody said so, and of nothing else."""
+    add_rule(writer, "r", "deliver", {"delay": {"seconds": 60}})
+    emit(writer)
+    process(writer)
+    event = emit(writer, "u2")
+    writer.execute("select _pgwhen.park_event(%s, 'x')", [event])
+    if "resume" in statement:
+        writer.execute("select pgwhen.pause('stop')")
+    writer.commit()
+    sleeper.try_sleep()
+    statement = statement.replace("retry_event(1)", f"retry_event({event})")
+    for part in statement.split(";"):
+        writer.execute(part.encode())
+    writer.commit()
+    assert sleeper.heard() == ["pgwhen_due"] * rings

@@ -1,7 +1,7 @@
 -- What each role can do, and that it can do nothing else.
 begin;
 \ir helpers.psql
-select plan(120);
+select plan(140);
 
 -- What becomes of a statement that somebody makes: 'ok', or its SQLSTATE.
 create function t.tried(role name, statement text) returns text language plpgsql as $$
@@ -46,6 +46,8 @@ select t.can('pgwhen_viewer', array[
     $$ select line_oa_id, organization_id, time_zone, created_date from pgwhen.account $$,
     $$ select * from pgwhen.queue $$,
     $$ select * from pgwhen.due $$,
+    $$ select * from pgwhen.waiting $$,
+    $$ select * from pgwhen.paused $$,
     $$ select * from pgwhen.failed_actions $$,
     $$ select * from pgwhen.rule_history $$,
     $$ select * from pgwhen.user_history $$,
@@ -75,6 +77,15 @@ select t.can('pgwhen_editor', array[
     $$ select * from pgwhen.validate_rule('{}') $$,
     format($$ select * from pgwhen.explain(%s, 'U1') $$, :rule),
     $$ select * from pgwhen.rule_history $$,
+    $$ select * from pgwhen.paused $$,
+    $$ select * from pgwhen.waiting $$,
+    $$ select pgwhen.pause('wrong text', 'log_message') $$,
+    $$ select pgwhen.resume(action_type => 'log_message', mode => 'skip') $$,
+    $$ select pgwhen.reschedule_action(a.id, now()) from pgwhen.waiting as a $$,
+    $$ select pgwhen.run_action_now(a.id) from pgwhen.waiting as a $$,
+    $$ select pgwhen.cancel_action(a.id) from pgwhen.waiting as a $$,
+    $$ select pgwhen.retry_action(a.id) from pgwhen.scheduled_action as a
+        where a.status = 'cancelled' $$,
     $$ select pgwhen.emit('ordered', 'U1') $$
 ]);
 select t.can('pgwhen_application', array[
@@ -139,6 +150,8 @@ select t.can('pgwhen_admin', array[
     $$ insert into pgwhen.setting (name, value) values ('maxRetries', '5') $$,
     $$ update pgwhen.account set secrets = '{}' $$,
     $$ update pgwhen.scheduled_action set execute_at = now() where status = 'pending' $$,
+    $$ select a.id from pgwhen.scheduled_action as a where a.status = 'pending' for update $$,
+    $$ update pgwhen.scheduled_action set status = 'cancelled' where status = 'pending' $$,
     $$ delete from pgwhen.trigger_rule where name = 'e' $$,
     $$ select * from pgwhen.tick() $$,
     $$ select pgwhen.emit('ordered', 'U1') $$
@@ -167,6 +180,9 @@ select t.cannot('pgwhen_editor', array[
     $$ select pgwhen.register_sql_action('x', 'pg_catalog.now()') $$,
     $$ insert into _pgwhen.action_type (name, kind) values ('x', 'sql') $$,
     $$ update _pgwhen.rule set action_type = 'x' $$,
+    $$ update pgwhen.scheduled_action set execute_at = now() $$,
+    $$ insert into _pgwhen.pause (reason) values ('x') $$,
+    $$ select pgwhen.retry_event(1) $$,
     $$ select pgwhen.tick() $$
 ]);
 select t.cannot('pgwhen_application', array[
@@ -176,6 +192,8 @@ select t.cannot('pgwhen_application', array[
     $$ truncate pgwhen.line_user $$,
     $$ insert into _pgwhen.outbox (user_id) values ('U1') $$,
     $$ select pgwhen.tick() $$,
+    $$ select pgwhen.cancel_action(1) $$,
+    $$ select pgwhen.pause('x') $$,
     $$ select * from pgwhen.status() $$
 ]);
 select t.cannot('pgwhen_worker', array[
@@ -185,6 +203,9 @@ select t.cannot('pgwhen_worker', array[
     $$ select pgwhen.emit('ordered', 'U1') $$,
     $$ select pgwhen.register_sql_action('x', 'pg_catalog.now()') $$,
     $$ select _pgwhen.settle(null) $$,
+    $$ select pgwhen.cancel_action(1) $$,
+    $$ select pgwhen.retry_action(1) $$,
+    $$ select pgwhen.resume() $$,
     $$ select _pgwhen.call_builtin('set_attribute', '{default}', '{U1}', '{"{}"}', null) $$
 ]);
 
@@ -267,8 +288,9 @@ select set_eq(
 select set_eq(
     $$ select proname::text from t.call where role = 'pgwhen_editor' and schema = 'pgwhen' $$,
     array[
-        'emit', 'event_time', 'explain', 'matches', 'mute', 'status', 'tail', 'validate_rule',
-        'version'
+        'cancel_action', 'emit', 'event_time', 'explain', 'matches', 'mute', 'pause',
+        'reschedule_action', 'resume', 'retry_action', 'run_action_now', 'status', 'tail',
+        'validate_rule', 'version'
     ],
     'pgwhen_editor calls these functions'
 );

@@ -113,7 +113,7 @@ end;
 $$;
 call t.warm_up();
 call t.warm_up();
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 delete from _pgwhen.reservation;
 
 -- And now comes what is somebody else's business.

@@ -40,7 +40,7 @@ select results_eq(
     'hands a function account, user, config and context, and keeps its answer'
 );
 
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 select
     t.an_action(
         action_type => 'many', action_config => jsonb_build_object('n', n), user_id => 'U' || n
@@ -69,7 +69,7 @@ select
     );
 create function t.outcome_of(answers text) returns text language plpgsql as $$
 begin
-    delete from pgwhen.scheduled_action;
+    truncate pgwhen.scheduled_action;
     perform t.an_action(
         action_type => 'answers', action_config => jsonb_build_object('answers', answers),
             user_id => 'U' || n
@@ -107,10 +107,12 @@ select is(
 create function t.tells(line_oa_id text, user_id text, config jsonb, ctx jsonb) returns jsonb
 language sql as $$ select to_jsonb(pgwhen.emit('told', $2)) $$;
 select pgwhen.register_sql_action('tells', 't.tells(text, text, jsonb, jsonb)');
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 select t.an_action(action_type => 'tells', action_config => '{}', user_id => 'U' || n)
 from generate_series(1, 2) as n;
-update pgwhen.scheduled_action set chain = array[7, substr(user_id, 2)::bigint];
+select t.force(
+    'update pgwhen.scheduled_action set chain = array[7, substr(user_id, 2)::bigint]'
+);
 select t.run();
 select bag_eq(
     $$ select o.user_id, o.chain from _pgwhen.outbox as o where o.type = 'told' $$,

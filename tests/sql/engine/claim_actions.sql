@@ -35,8 +35,10 @@ select is(
     'leaves what is not due'
 );
 
-update pgwhen.scheduled_action
-set status = 'pending', claim_token = null, deadline = null where status = 'processing';
+select t.force($$
+    update pgwhen.scheduled_action
+    set status = 'pending', claim_token = null, deadline = null where status = 'processing'
+$$);
 insert into pgwhen.setting (name, value) values ('staleProcessingMinute', '0.5');
 select results_eq(
     $$
@@ -88,7 +90,7 @@ select is(
 );
 
 -- Never more than asked, whatever plan the statistics lead to.
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 analyze pgwhen.scheduled_action;
 insert into pgwhen.scheduled_action (user_id, action_type, execute_at, key)
 select
@@ -125,7 +127,7 @@ select t.an_action(action_type => 't9') from generate_series(1, 5);
 select is(t.claimed(null, '{t9}'), 3::bigint, 'takes batchSize by default');
 
 -- The oldest across types, though each type is walked by itself.
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 insert into pgwhen.scheduled_action (user_id, action_type, execute_at, key)
 select
     'U' || n,

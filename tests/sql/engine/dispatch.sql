@@ -40,7 +40,7 @@ select results_eq(
 );
 
 -- A user's own function: claimed and settled in one transaction.
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 select t.a_rule('mine', 'mine', action_type => 'mine', action_config => '{"n": 1}') as mine \gset
 select pgwhen.emit('mine', 'U1') as event \gset
 select t.process();
@@ -64,7 +64,7 @@ select results_eq(
 select is(t.log_of(:mine), '{success}', 'and logs it once');
 
 -- Four rules, four ways.
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 delete from pgwhen.trigger_log;
 select t.a_rule('a', 'all', action_type => 'mine', action_config => '{}');
 select t.a_rule('b', 'all', action_type => 'add_to_audience', action_config => '{"audience": "b"}');
@@ -94,7 +94,7 @@ select results_eq(
 );
 
 -- With `queue`, as fire_alone() calls it, nothing is done now.
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 select pgwhen.emit('all', 'U1') as event \gset
 select _pgwhen.fire_alone('w-1', :event);
 select results_eq(

@@ -72,7 +72,7 @@ select t.fail('{"message": "x"}');
 update pgwhen.setting set value = '3' where name = 'maxRetries';
 create function t.state_after(error jsonb) returns text language plpgsql as $$
 begin
-    delete from pgwhen.scheduled_action;
+    truncate pgwhen.scheduled_action;
     perform t.an_action('2030-01-07 13:00:00+00');
     perform t.fail(state_after.error);
     return t.state();
@@ -101,7 +101,7 @@ select is(
 );
 
 -- The fence.
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 select t.it_is('2030-01-07 12:00+00');
 select t.an_action() as action \gset
 select is_empty(
@@ -142,7 +142,7 @@ from (values
     ($$ select pgwhen.fail_actions(' ', '{}', '{}', '{}') $$, 'PW301')
 ) as c (call, code);
 -- A batch of three, of which one is another's: the other two are settled each in its own way.
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 select t.an_action(user_id => 'U' || n) from generate_series(1, 3) as n;
 create table t.claim as select c.* from pgwhen.claim_actions('w-1') as c;
 select pgwhen.fail_actions(

@@ -61,7 +61,7 @@ select t.it_is('2030-01-07 11:59:58+00');
 select is(t.next_due('{log_message}'), null, 'and looks ahead no further than two seconds');
 select t.it_is('2030-01-07 12:02+00');
 select is(t.next_due('{log_message}'), -119::float8, 'also if it is overdue');
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 
 -- What raises harms only itself -------------------------------------------------------------
 
@@ -217,7 +217,7 @@ select is(
 -- Loops -------------------------------------------------------------------------------------
 
 delete from pgwhen.trigger_rule;
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 delete from _pgwhen.outbox;
 select t.a_user('L', '{"n": 0}');
 select t.process();

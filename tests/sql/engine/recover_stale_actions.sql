@@ -47,7 +47,7 @@ select results_eq(
 );
 
 -- In batches, the oldest deadline first.
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 select t.it_is('2030-01-07 12:00+00');
 select t.an_action(user_id => 'first');
 select count(*) from pgwhen.claim_actions('w-1');
@@ -71,7 +71,7 @@ select throws_ok(
 from unnest(array[0, -1]) as b (size);
 
 -- A slot is kept: nobody knows how far the dead worker came.
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 delete from pgwhen.setting;
 insert into pgwhen.setting (name, value) values ('maxRetries', '0');
 select t.a_rule('once', frequency => 'once') as once \gset

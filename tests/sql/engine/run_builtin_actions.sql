@@ -24,7 +24,7 @@ select t.an_action(
     action_config => '{"attribute": "m", "value": 1}',
     user_id => 'nobody'
 );
-update pgwhen.scheduled_action set chain = array[id];
+select t.force('update pgwhen.scheduled_action set chain = array[id]');
 select t.run('set_attribute');
 select results_eq(
     'select a.status, a.error_message from pgwhen.scheduled_action as a order by a.id',
@@ -47,7 +47,7 @@ select results_eq(
     'one at a time, so that each event has one cause'
 );
 
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 select
     t.an_action(
         action_type => 'add_to_audience', action_config => '{"audience": "a"}', user_id => 'U' || n

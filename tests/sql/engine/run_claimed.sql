@@ -22,7 +22,7 @@ $$;
 
 select is(t.run(), 0, 'does nothing for nobody');
 -- One of many raises: it alone has failed an attempt.
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 select
     t.an_action(
         action_type => 'one',
@@ -39,7 +39,7 @@ select results_eq(
 );
 
 -- `others` does not mean a failed ASSERT.
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 select
     t.an_action(
         action_type => 'one',
@@ -55,7 +55,7 @@ select results_eq(
 );
 
 -- A lock that somebody else holds is nobody's fault.
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 select
     t.an_action(
         action_type => 'one',
@@ -88,7 +88,7 @@ select '{}'::jsonb;
 $$;
 select pgwhen.register_sql_action('enter', 't.enter(text, text, jsonb, jsonb)');
 insert into t.ledger (user_id) values ('U2');
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 select t.an_action(action_type => 'enter', action_config => '{}', user_id => 'U' || n)
 from generate_series(1, 3) as n;
 select t.run();
@@ -105,7 +105,7 @@ select results_eq(
 );
 
 -- Out of time: at least one is tried, and the rest given back.
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 select
     t.an_action(
         action_type => 'one',
@@ -126,10 +126,10 @@ select results_eq(
 );
 
 -- A claim that somebody else has by now cannot be put off.
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 select t.an_action(action_type => 'one', action_config => '{}');
 create table t.claim as select (_pgwhen.claim_sql_actions('w-1', 100))[1] as action;
-update pgwhen.scheduled_action set claim_token = gen_random_uuid();
+select t.force('update pgwhen.scheduled_action set claim_token = gen_random_uuid()');
 select _pgwhen.put_off(c.action) from t.claim as c;
 select
     is(

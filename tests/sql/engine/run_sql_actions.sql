@@ -35,7 +35,7 @@ select _pgwhen.run_claimed('w-1', _pgwhen.claim_sql_actions('w-1', 100));
 $$;
 
 -- Built-in and a user's, mixed.
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 delete from pgwhen.trigger_log;
 select t.a_user('U1', '{"tier": "gold"}');
 select
@@ -70,7 +70,7 @@ select
 select is((select count(*) from pgwhen.trigger_log), 3::bigint, 'and each is logged once');
 
 -- What is no longer the caller's is not done.
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 select
     t.an_action(
         action_type => 'set_attribute', action_config => '{"attribute": "tier", "value": "late"}'
@@ -99,7 +99,7 @@ select is_empty(
 );
 
 -- What a worker says of an action is not believed: own_claims() has it from the row.
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 select t.an_action(action_type => 'one', action_config => '{"n": 1}') as action \gset
 create table t.mine as select c from pgwhen.claim_actions('w-1', action_types => '{one}') as c;
 update t.mine set c.action_config = '{"n": 2}', c.user_id = 'somebody else';

@@ -24,8 +24,11 @@ select set_eq(
         p.pronamespace in ('pgwhen'::regnamespace, '_pgwhen'::regnamespace)
         and p.prosrc ~* 'update\s+pgwhen\.scheduled_action'
     $$,
-    array['settle', 'claim', 'release_actions', 'try_again', 'put_off'],
-    'others only move actions between pending and processing'
+    array[
+        'settle', 'claim', 'release_actions', 'try_again', 'put_off',
+        'cancel_action', 'retry_action', 'put_at', 'sift', 'resume'
+    ],
+    'others only move actions to where they wait or run'
 );
 select set_eq(
     $$
@@ -88,7 +91,7 @@ select is(t.settle('success'), '{}', 'ends nothing twice');
 select is((select count(*) from pgwhen.trigger_log), 1::bigint, 'and logs nothing twice');
 
 -- Success and failure were executed; a failure counts its attempt.
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 select t.an_action();
 select c.token from pgwhen.claim_actions('w-1') as c \gset
 select t.settle('failed', :'token');

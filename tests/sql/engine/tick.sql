@@ -29,7 +29,7 @@ select set_eq(
     array['pending'],
     'and leaves Python''s to workers'
 );
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 
 select t.an_action('2030-01-07 12:01+00', 'add_to_audience', '{"audience": "a"}', 'U' || n)
 from generate_series(1, 4) as n;
@@ -41,13 +41,13 @@ select results_eq(
 select results_eq(
     'select t.actions, t.more from pgwhen.tick(3) as t', $$ values (1, false) $$, 'then the rest'
 );
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 select t.an_action();
 select count(*) from pgwhen.claim_actions('w-1');
 select t.it_is('2030-01-07 12:07+00');
 select is((pgwhen.tick()).recovered, 1, 'takes back what passed its deadline');
 select is((pgwhen.tick()).recovered, 0, 'once');
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 
 -- A loop that no chain shows: a function that writes the event through another session, say.
 insert into pgwhen.setting (name, value) values ('loopGuardPerMinute', '3');

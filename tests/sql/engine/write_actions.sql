@@ -41,7 +41,7 @@ select is(
 );
 
 -- Claimed at once by who serves it.
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 select pgwhen.emit('python', 'U' || n) from generate_series(1, 3) as n;
 create table t.pass as
 select p.* from pgwhen.process_events('w-1', '{log_message}', claim_limit => 2) as p;
@@ -70,12 +70,12 @@ select results_eq(
 );
 
 -- Delays count from now, never from event time.
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 create function t.due(delay jsonb, action_type text default 'log_message') returns timestamptz
 language plpgsql as $$
 begin
     delete from pgwhen.trigger_rule where name = 'delayed';
-    delete from pgwhen.scheduled_action;
+    truncate pgwhen.scheduled_action;
     perform t.a_rule(
         'delayed', 'delayed', action_type => due.action_type,
         action_config => case due.action_type when 'log_message' then '{"text": "x"}'
@@ -112,7 +112,7 @@ select results_eq(
 
 -- The organization is the rule's.
 update pgwhen.trigger_rule set organization_id = 'org 2' where name = 'python';
-delete from pgwhen.scheduled_action;
+truncate pgwhen.scheduled_action;
 select pgwhen.emit('python', 'U1');
 select t.process();
 select

@@ -1,7 +1,7 @@
 -- pgwhen.status: what is going on, and what wants doing.
 begin;
 \ir ../helpers.psql
-select plan(14);
+select plan(16);
 
 select t.it_is('2030-01-07 12:00+00');
 create function t.said(item text) returns text language sql as $$
@@ -69,6 +69,19 @@ select is(t.said('parked rule: r'), null, 'unless they are deleted');
 select pgwhen.emit('ordered', 'U' || n) from generate_series(1, 3) as n;
 select pgwhen.process_events('w-9', suspect => true);
 select is(t.said('suspect batch of w-9'), '3 events', 'names suspect batches');
+
+select pgwhen.pause('wrong text', 'log_message');
+select is(
+    t.said('paused: action_type log_message'),
+    format(
+        'wrong text (%s, 2030-01-07T12:10:00Z) | '
+        'select pgwhen.resume(action_type => ''log_message'');', session_user
+    ), 'names pauses, and how to end them'
+);
+select _pgwhen.park_event(min(o.id), 'x') from _pgwhen.outbox as o;
+select alike(
+    t.said('parked events'), '1 | mend %select pgwhen.retry_event(id)', 'counts parked events'
+);
 
 select finish();
 rollback;

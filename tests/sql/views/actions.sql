@@ -1,7 +1,7 @@
--- pgwhen.due, pgwhen.failed_actions: actions by their state.
+-- pgwhen.waiting, pgwhen.due, pgwhen.failed_actions: actions by their state.
 begin;
 \ir ../helpers.psql
-select plan(4);
+select plan(6);
 
 select t.it_is('2030-01-07 12:00+00');
 select t.a_rule('r') as rule \gset
@@ -13,7 +13,8 @@ select results_eq(
         $$
         values (
             %s::bigint, 'r', 'default', 'U1', 'log_message', '{"text": "hello"}'::jsonb,
-            '2030-01-07 12:00+00'::timestamptz, 2, null::text
+            '2030-01-07 12:00+00'::timestamptz, 2, null::text,
+            'due, and nobody serves log_message'
         )
         $$, :due
     ),
@@ -33,12 +34,37 @@ select results_eq(
     format(
         $$
         values (
-            %s::bigint, 'r', 'default', 'U1', 'log_message', '{"text": "hello"}'::jsonb, 3, 'no',
-            '2030-01-07 12:00+00'::timestamptz
+            %1$s::bigint, 'r', 'default', 'U1', 'log_message', '{"text": "hello"}'::jsonb, 3, 'no',
+            '2030-01-07 12:00+00'::timestamptz, 'select pgwhen.retry_action(%1$s);'
         )
         $$, :due
     ),
-    'failed_actions has what ended so, with its attempts and its last error'
+    'failed_actions has what ended so, with its attempts, its last error and what tries it again'
+);
+
+-- Why something waits.
+truncate pgwhen.scheduled_action;
+select pgwhen.announce_worker('w-1', '{send_sms}');
+select t.an_action('2030-01-07 11:00+00', 'send_sms', user_id => 'next');
+select t.an_action('2030-01-07 11:00+00', user_id => 'unserved');
+select t.an_action('2030-01-07 13:00+00', user_id => 'delayed');
+select t.an_action('2030-01-07 13:00+00', user_id => 'again', retry_count => 1);
+select t.an_action(
+    '2030-01-07 11:00+00', 'send_sms', user_id => 'paused', trigger_rule_id => :rule
+);
+select pgwhen.pause('wrong text', rule => :rule);
+create view t.why as
+select w.user_id, w.why from pgwhen.waiting as w;
+prepare whys as
+values
+('next', 'due, and next for a worker'), ('unserved', 'due, and nobody serves log_message'),
+('delayed', 'waits for its time'), ('again', 'waits for its next try'),
+('paused', 'paused: wrong text');
+select bag_eq('table t.why', 'whys', 'waiting says why each action waits');
+select c.user_id from pgwhen.claim_actions('w-1', 1, '{send_sms}') as c;
+select results_eq(
+    $$ select y.why from t.why as y where y.user_id = 'paused' $$,
+    $$ values ('paused: wrong text') $$, 'also of one that a claim has met'
 );
 
 select finish();

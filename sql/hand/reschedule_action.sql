@@ -1,0 +1,62 @@
+create or replace function pgwhen.reschedule_action(action_id bigint, execute_at timestamptz)
+returns bigint
+language plpgsql
+volatile
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform _pgwhen.require_read_committed('reschedule_action');
+    perform _pgwhen.check_execute_at(execute_at);
+    perform _pgwhen.put_at(action_id, execute_at, 'rescheduled');
+    return action_id;
+end;
+$$;
+
+comment on function pgwhen.reschedule_action(bigint, timestamptz) is
+$doc$Make a pending action due at execute_at; returns its id.
+
+A time that has passed means now. Nothing else about it changes: not its key, not its attempts.
+Updating execute_at of the pending row does the same.
+
+Raises PW601 where there is no such action, PW602 where it is not pending, PW603 for a time that is
+null, infinite or outside of the years 1 to 9999, PW202 outside READ COMMITTED.
+
+  select pgwhen.reschedule_action(7, now() + interval '2 hours');
+$doc$;
+
+create or replace function _pgwhen.put_at(action_id bigint, execute_at timestamptz, verb text)
+returns void
+language plpgsql
+volatile
+as $$
+declare
+    v_now constant timestamptz := _pgwhen.write_clock();
+    v_action pgwhen.scheduled_action;
+begin
+    v_action := _pgwhen.action_by_hand(put_at.action_id);
+    if v_action.status <> 'pending' then
+        perform _pgwhen.refuse_by_state(v_action, put_at.verb);
+    end if;
+
+    update pgwhen.scheduled_action as a
+    set execute_at = greatest(put_at.execute_at, v_now), updated_at = v_now
+    where a.id = v_action.id;
+
+    perform _pgwhen.ring_for(put_at.execute_at, v_now);
+    perform _pgwhen.warn_if_paused(v_action);
+end;
+$$;
+
+-- A listener looks again within a second by itself.
+create or replace function _pgwhen.ring_for(execute_at timestamptz, now timestamptz)
+returns void
+language plpgsql
+volatile
+as $$
+begin
+    if ring_for.execute_at <= ring_for.now + interval '1 second' then
+        perform _pgwhen.ring('pgwhen_due');
+    end if;
+end;
+$$;

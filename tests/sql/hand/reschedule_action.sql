@@ -1,0 +1,54 @@
+-- pgwhen.reschedule_action: a pending action's time is changed, and nothing else.
+begin;
+\ir ../helpers.psql
+select plan(9);
+
+select t.it_is('2030-01-07 12:00+00');
+select t.an_action('2030-01-08 12:00+00') as action \gset
+create table t.before as select * from pgwhen.scheduled_action;
+
+select is(
+    pgwhen.reschedule_action(:action, '2030-01-09 12:00+00'), :action::bigint, 'returns the id'
+);
+select results_eq(
+    $$
+    select to_jsonb(a) - '{execute_at,updated_at}'::text[], a.execute_at
+    from pgwhen.scheduled_action as a
+    $$,
+    $$
+    select to_jsonb(b) - '{execute_at,updated_at}'::text[], timestamptz '2030-01-09 12:00+00'
+    from t.before as b
+    $$,
+    'changes the time and nothing else'
+);
+select is_empty($$ select pgwhen.claim_actions('w-1') $$, 'before it nobody gets it');
+select throws_ok(
+    format('select pgwhen.reschedule_action(%s, %L)', :action, 'infinity'), 'PW603',
+    'an action cannot be due at infinity', 'refuses never'
+);
+select throws_ok(
+    format('select pgwhen.reschedule_action(%s, null)', :action), 'PW603',
+    'an action cannot be due at null', 'refuses no time'
+);
+select throws_ok(
+    format('select pgwhen.reschedule_action(%s, %L)', :action, '10000-01-01 00:00+00'), 'PW603',
+    null, 'refuses a year that JSON cannot show'
+);
+select throws_ok(
+    'select pgwhen.reschedule_action(0, now())', 'PW601', null, 'refuses what is not there'
+);
+select pgwhen.reschedule_action(:action, '2029-01-01 12:00+00');
+select is(
+    (select array_agg(c.id) from pgwhen.claim_actions('w-1') as c), array[:action]::bigint[],
+    'takes the past for now'
+);
+select throws_ok(
+    format('select pgwhen.reschedule_action(%s, now())', :action), 'PW602',
+    format(
+        'action %s cannot be rescheduled: it is being run by w-1, until 2030-01-07T12:05:00Z at '
+        'most', :action
+    ), 'refuses what runs, and says who runs it'
+);
+
+select finish();
+rollback;

@@ -74,7 +74,7 @@ to pgwhen_admin, pgwhen_editor;
 grant usage on schema _pgwhen to pgwhen_admin, pgwhen_worker;
 
 grant execute on routine
-pgwhen.process_events(text, text [], integer, integer, boolean),
+pgwhen.process_events(text, text [], integer, integer, boolean, boolean),
 pgwhen.claim_actions(text, integer, text []),
 pgwhen.complete_actions(text, bigint [], uuid [], jsonb []),
 pgwhen.fail_actions(text, bigint [], uuid [], jsonb []),

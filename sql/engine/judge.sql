@@ -39,7 +39,11 @@ cross join lateral (
             r.condition_path is not null
             and _pgwhen.condition_holds(r, e.line_oa_id, e.user_id, e.at, e.doc) is not true
             then 'condition_false'
-        when r.delay ? 'until' and _pgwhen.moment_in(u.value) is null then 'no_moment'
+        when
+            r.delay is not null  -- else both operands of `and` are evaluated
+            and r.delay ? 'until'
+            and _pgwhen.moment_in(u.value) is null
+            then 'no_moment'
         else 'fire'
     end as verdict
 ) as j

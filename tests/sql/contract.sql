@@ -181,7 +181,7 @@ select bag_eq(
         ('matches(condition, facts, as_of, audiences)'),
         ('mute(muted)'),
         ('pause(reason, action_type, line_oa_id, rule)'),
-        ('process_events(worker, action_types, batch_size, claim_limit, suspect)'),
+        ('process_events(worker, action_types, batch_size, claim_limit, suspect, look_ahead)'),
         ('recover_stale_actions(batch_size)'),
         ('register_action(name, config_schema, options)'),
         ('register_sql_action(name, fn, batch, config_schema)'),

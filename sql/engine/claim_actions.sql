@@ -46,9 +46,8 @@ Raises PW202 outside READ COMMITTED, PW301 for an empty worker name or a batch_s
   select * from pgwhen.claim_actions(worker => 'w-1', action_types => '{send_message}');
 $doc$;
 
--- Lock order: scheduled_action, SKIP LOCKED, so never waiting. The types are walked one by one,
--- each along its own part of idx_scheduled_action_pending, so the due backlog of a type that nobody
--- serves costs nobody anything; `= any(array(…))` cannot take more rows than the limit.
+-- What is due is locked first, then goes through the gates, then is claimed. Where a whole batch is
+-- stopped the next one is looked at, but not for ever: a caller that got nothing asks again.
 create or replace function _pgwhen.claim(worker text, batch_size integer, action_types text[])
 returns setof pgwhen.scheduled_action
 language plpgsql
@@ -57,31 +56,25 @@ as $$
 declare
     v_now constant timestamptz := _pgwhen.clock();
     v_deadline constant timestamptz := _pgwhen.attempt_deadline(v_now);
+    v_until constant timestamptz := v_now + _pgwhen.yield_after();
+    v_due _pgwhen.due;
+    v_ids bigint[];
 begin
     if claim.batch_size < 1 then
         raise exception 'batch_size must be 1 or more, not %', claim.batch_size
             using errcode = 'PW301', hint = 'Leave it out for the setting batchSize.';
     end if;
 
+    loop
+        v_due := _pgwhen.lock_due(v_now, claim.batch_size, claim.action_types);
+        if v_due.ids is null then
+            return;
+        end if;
+        v_ids := _pgwhen.gate(v_due, v_now);
+        exit when v_ids <> '{}' or _pgwhen.clock() > v_until;
+    end loop;
+
     return query
-    with due as materialized (
-        select d.id
-        from (select distinct u from unnest(claim.action_types) as u) as t (action_type)
-        cross join lateral (
-            select a.id, a.execute_at
-            from pgwhen.scheduled_action as a
-            where
-                a.status = 'pending'
-                and not a.waiting
-                and a.action_type = t.action_type
-                and a.execute_at <= v_now
-            order by a.execute_at, a.id
-            limit claim.batch_size
-            for no key update skip locked
-        ) as d
-        order by d.execute_at, d.id
-        limit claim.batch_size
-    )
     update pgwhen.scheduled_action as a
     set
         status = 'processing',
@@ -89,8 +82,55 @@ begin
         worker = claim.worker,
         deadline = v_deadline,
         updated_at = v_now
-    where a.id = any(array(select d.id from due as d))
+    where a.id = any(v_ids)
     returning a.*;
+end;
+$$;
+
+-- Lock order: scheduled_action, SKIP LOCKED, so never waiting. The types are walked one by one,
+-- each along its own part of idx_scheduled_action_pending, so the due backlog of a type that nobody
+-- serves costs nobody anything.
+create or replace function _pgwhen.lock_due(
+    now timestamptz,
+    batch_size integer,
+    action_types text[]
+)
+returns _pgwhen.due
+language plpgsql
+volatile
+as $$
+declare
+    v_sends constant text[] := _pgwhen.sends(lock_due.action_types);
+    v_due _pgwhen.due;
+begin
+    select
+        array_agg(l.id),
+        array_agg(distinct l.trigger_rule_id) filter (where l.trigger_rule_id is not null),
+        array_agg(l.id) filter (where l.asks)
+    into v_due
+    from (
+        select d.*
+        from (select distinct u from unnest(lock_due.action_types) as u) as t (action_type)
+        cross join lateral (
+            select
+                a.id, a.execute_at, a.trigger_rule_id,
+                a.user_known and (a.delay is not null or a.retry_count > 0)
+                or coalesce(a.delay ? 'reEvaluateConditions', false)
+                or a.action_type = any(v_sends) as asks
+            from pgwhen.scheduled_action as a
+            where
+                a.status = 'pending'
+                and not a.waiting
+                and a.action_type = t.action_type
+                and a.execute_at <= lock_due.now
+            order by a.execute_at, a.id
+            limit lock_due.batch_size
+            for no key update skip locked
+        ) as d
+        order by d.execute_at, d.id
+        limit lock_due.batch_size
+    ) as l;
+    return v_due;
 end;
 $$;
 

@@ -261,14 +261,14 @@ select set_eq(
 );
 select set_eq(
     $$ select proname::text from t.call where role = 'pgwhen_application' and schema = 'pgwhen' $$,
-    array['emit', 'event_time', 'mute'],
+    array['emit', 'event_time', 'mute', 'schedule_action', 'schedule_actions'],
     'pgwhen_application calls these functions'
 );
 select set_eq(
     $$ select proname::text from t.call where role = 'pgwhen_editor' and schema = 'pgwhen' $$,
     array[
-        'emit', 'event_time', 'explain', 'matches', 'mute', 'status', 'tail', 'validate_rule',
-        'version'
+        'emit', 'event_time', 'explain', 'matches', 'mute', 'schedule_action', 'schedule_actions',
+        'status', 'tail', 'validate_rule', 'version'
     ],
     'pgwhen_editor calls these functions'
 );

@@ -91,9 +91,16 @@ $$;
 -- The condition is the one that the action keeps. While its rule still has the same, the rule's
 -- compiled form serves; else each distinct one is compiled here, once for the batch.
 create or replace function _pgwhen.gates(ids bigint[], now timestamptz)
-returns table (action_id bigint, attempts integer, unwanted text, unreachable text, untrue text)
+returns table (
+    action_id bigint,
+    attempts integer,
+    asks_again boolean,
+    unwanted text,
+    unreachable text,
+    untrue text
+)
 language sql
-volatile
+stable
 as $$
 with action as materialized (
     select
@@ -121,6 +128,7 @@ compiled as materialized (
 select
     a.id,
     a.retry_count,
+    a.condition is not null,
     case
         when a.trigger_rule_id is null then null
         when a.rule_is_gone then 'rule_deleted'

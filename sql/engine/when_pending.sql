@@ -31,25 +31,18 @@ begin
     perform _pgwhen.settle(_pgwhen.replaced(when_pending.firings));
 
     select
-        coalesce(array_agg(f) filter (where p.action is null), '{}'),
+        coalesce(array_agg(f) filter (where p.id is null), '{}'),
         coalesce(array_agg(
             _pgwhen.ending_of(
                 f, 'suppressed', _pgwhen.pending_reason(p.action), give_back => true
             )
-        ) filter (where p.action is not null), '{}')
+        ) filter (where p.id is not null), '{}')
     into v_firings, v_skipped
     from unnest(when_pending.firings) as f
     left join lateral (
-        select a as action
-        from pgwhen.scheduled_action as a
-        where
-            f.delay is not null
-            and not f.delay ? 'whenPending'
-            and a.status = 'pending'
-            and a.user_id = f.user_id
-            and a.line_oa_id = f.line_oa_id
-            and a.trigger_rule_id = f.trigger_rule_id
-            and a.delay is not null
+        select a.id, a as action
+        from _pgwhen.pending_timers(f.line_oa_id, f.user_id, f.trigger_rule_id) as a
+        where f.delay is not null and not f.delay ? 'whenPending'
         order by a.execute_at, a.id
         limit 1
     ) as p on true;
@@ -57,6 +50,21 @@ begin
     perform _pgwhen.settle(v_skipped);
     return v_firings;
 end;
+$$;
+
+create or replace function _pgwhen.pending_timers(line_oa_id text, user_id text, rule_id bigint)
+returns setof pgwhen.scheduled_action
+language sql
+stable
+as $$
+select a.*
+from pgwhen.scheduled_action as a
+where
+    a.status = 'pending'
+    and a.user_id = pending_timers.user_id
+    and a.line_oa_id = pending_timers.line_oa_id
+    and a.trigger_rule_id = pending_timers.rule_id
+    and a.delay is not null;
 $$;
 
 create or replace function _pgwhen.replaced(firings _pgwhen.firing[])

@@ -89,7 +89,9 @@ $$;
 
 -- Lock order: scheduled_action, SKIP LOCKED, so never waiting. The types are walked one by one,
 -- each along its own part of idx_scheduled_action_pending, so the due backlog of a type that nobody
--- serves costs nobody anything.
+-- serves costs nobody anything. Who is gone, or no friend, is seen here by one look at each user,
+-- and at none for an action that was to be done at once and is no send: the gate then has only
+-- those to judge that it may stop.
 create or replace function _pgwhen.lock_due(
     now timestamptz,
     batch_size integer,
@@ -106,17 +108,28 @@ begin
     select
         array_agg(l.id),
         array_agg(distinct l.trigger_rule_id) filter (where l.trigger_rule_id is not null),
-        array_agg(l.id) filter (where l.asks)
+        array_agg(l.id) filter (
+            where
+            l.asks_again
+            or (l.asks_for_user or l.is_send) and coalesce(
+                (
+                    select l.is_send and not u.is_friend
+                    from pgwhen.line_user as u
+                    where u.line_oa_id = l.line_oa_id and u.user_id = l.user_id
+                ),
+                l.asks_for_user
+            )
+        )
     into v_due
     from (
         select d.*
         from (select distinct u from unnest(lock_due.action_types) as u) as t (action_type)
         cross join lateral (
             select
-                a.id, a.execute_at, a.trigger_rule_id,
-                a.user_known and (a.delay is not null or a.retry_count > 0)
-                or coalesce(a.delay ? 'reEvaluateConditions', false)
-                or a.action_type = any(v_sends) as asks
+                a.id, a.execute_at, a.trigger_rule_id, a.action_type, a.line_oa_id, a.user_id,
+                a.user_known and (a.delay is not null or a.retry_count > 0) as asks_for_user,
+                a.action_type = any(v_sends) as is_send,
+                coalesce(a.delay ? 'reEvaluateConditions', false) as asks_again
             from pgwhen.scheduled_action as a
             where
                 a.status = 'pending'

@@ -622,8 +622,8 @@ order by a.execute_at, a.id
 limit 20;
 $$;
 
--- The gates of what waits, as the claim asks them, as if it were due now. Only where the question is
--- about the event that made it are they the answer.
+-- The gates of what waits, as the claim asks them, as if it were due now. Only where the question
+-- is about the event that made it are they the answer.
 create or replace function _pgwhen.explain_due(
     rule pgwhen.trigger_rule,
     event _pgwhen.outbox,

@@ -1,7 +1,7 @@
 -- What each role can do, and that it can do nothing else.
 begin;
 \ir helpers.psql
-select plan(120);
+select plan(124);
 
 -- What becomes of a statement that somebody makes: 'ok', or its SQLSTATE.
 create function t.tried(role name, statement text) returns text language plpgsql as $$
@@ -88,8 +88,12 @@ select t.can('pgwhen_application', array[
     $$ insert into pgwhen.form_submission (user_id, form_id) values ('U1', 'quote') $$,
     $$ insert into pgwhen.campaign_click (user_id, link) values ('U1', 'offer') $$,
     $$ insert into pgwhen.friend_track_event (user_id, event) values ('U1', 'follow') $$,
+    $$ insert into pgwhen.friend_track_event (user_id, event) values ('new', 'unfollow') $$,
+    $$ delete from pgwhen.line_user where user_id = 'new' $$,
     $$ insert into pgwhen.booking_event (user_id, status) values ('U1', 'confirmed') $$,
     $$ select pgwhen.emit('ordered', 'U1', '{"total": 5}') $$,
+    $$ select pgwhen.schedule_action('log_message', 'U1', '{"text": "x"}') $$,
+    $$ select pgwhen.schedule_actions('log_message', '{U1}', array['{"text": "x"}'::jsonb]) $$,
     $$ select pgwhen.event_time('1997-01-18') $$,
     $$ insert into pgwhen.booking_event (user_id, status) values ('U1', 'confirmed') $$,
     $$ select pgwhen.mute() $$,

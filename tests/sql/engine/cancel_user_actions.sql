@@ -20,7 +20,9 @@ select array(
 $$;
 
 delete from pgwhen.line_user where line_oa_id = 'other';
-select is(t.state('U2'), array['pending', 'pending', 'pending'], 'another account''s user is not meant');
+select is(
+    t.state('U2'), array['pending', 'pending', 'pending'], 'another account''s user is not meant'
+);
 
 select c.id, c.token from pgwhen.claim_actions('w-1', 1) as c \gset
 select is(t.state('U1'), array['processing'], 'U1 is being served');

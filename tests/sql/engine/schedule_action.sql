@@ -213,7 +213,7 @@ from (
     ),
     (
         $$ 'send_sms', 'U1', '{"text": "x"}', delay => '{"until": {"field": "user.birthday"}}' $$,
-        'PW004', 'delay.until: user.birthday is missing, for user U1', 'a time that the user has not'
+        'PW004', 'delay.until: user.birthday is missing, for user U1', 'a time that is not there'
     )
 ) as w (call, code, message, title);
 

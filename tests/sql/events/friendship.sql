@@ -13,7 +13,8 @@ $$;
 select t.a_user('U1', '{"tier": "gold"}');
 delete from _pgwhen.outbox;
 
-insert into pgwhen.friend_track_event (user_id, event) values ('U1', 'unfollow'), ('U2', 'unfollow');
+insert into pgwhen.friend_track_event (user_id, event)
+values ('U1', 'unfollow'), ('U2', 'unfollow');
 select is(
     t.friends(), array['default U1 false', 'default U2 false'],
     'an unfollow ends a friendship, also of a user who had no row'

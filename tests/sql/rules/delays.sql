@@ -30,7 +30,8 @@ select is(
     (_pgwhen.delay_faults('{"second": 1}', 'delay'))[1],
     row(
         'delay.second', 'is not a key that is known here',
-        'Known keys: at, delaySeconds, onRuleDisabled, reEvaluateConditions, seconds, until, whenPending.', 'PW004'
+        'Known keys: at, delaySeconds, onRuleDisabled, reEvaluateConditions, seconds, until, '
+        'whenPending.', 'PW004'
     )::_pgwhen.fault,
     'knows the keys that are served'
 );

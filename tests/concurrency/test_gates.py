@@ -1,8 +1,8 @@
 """What stops a pending action × the claim that would start it, in both orders (P3).
 
-A claim never waits for an action: it passes over what somebody else has locked. So where it meets an
-open transaction it is seen to find nothing, or to take what that transaction has not touched, and
-the outcome is looked at when both are over.
+A claim never waits for an action: it passes over what somebody else has locked. So where it meets
+an open transaction it is seen to find nothing, or to take what that transaction has not touched,
+and the outcome is looked at when both are over.
 """
 
 from __future__ import annotations

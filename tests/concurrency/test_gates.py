@@ -368,11 +368,12 @@ def test_who_cannot_see_the_other_one_is_told_to_try_again(
     db: Database, shop: psycopg.Connection, level: str
 ) -> None:
     """P6. A snapshot from before the other's commit: a serialization failure, not a loop."""
+    shop.execute("select pgwhen.register_action('send')")
     (application,) = db.sessions(1)
     application.execute(f"set transaction isolation level {level}".encode())
     application.execute("select from pgwhen.line_user")
     theirs = scalar(shop, SCHEDULE, "u1")
-    with pytest.raises(psycopg.errors.SerializationFailure):
+    with pytest.raises(psycopg.errors.SerializationFailure, match="deduplication_key"):
         scalar(application, SCHEDULE, "u2")
     application.rollback()
     assert scalar(application, SCHEDULE, "u2") == theirs

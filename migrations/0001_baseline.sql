@@ -53,6 +53,8 @@ create table pgwhen.line_user (
     attributes jsonb not null default '{}',
     time_zone text,
     is_friend boolean not null default true,
+    -- When the event happened that is_friend follows.
+    friend_changed_at timestamptz,
     created_date timestamptz not null,
     updated_date timestamptz not null,
     constraint line_user_pkey primary key (line_oa_id, user_id),
@@ -407,6 +409,11 @@ create table pgwhen.scheduled_action (
     waiting boolean not null default false,
     counts_from timestamptz,
     outcome text,
+    -- The delay that it was made with, compiled; null for what was to be done at once.
+    delay jsonb,
+    -- Whether the user had a row of line_user: only then can they be gone when it is due.
+    user_known boolean not null default false,
+    deduplication_key text,
     result jsonb,
     error_message text,
     held_by bigint,
@@ -435,6 +442,8 @@ create index idx_scheduled_action_processing
 on pgwhen.scheduled_action (deadline) where status = 'processing';
 create index idx_scheduled_action_user
 on pgwhen.scheduled_action (user_id, trigger_rule_id) where status = 'pending';
+create unique index uq_scheduled_action_deduplication
+on pgwhen.scheduled_action (line_oa_id, deduplication_key) where deduplication_key is not null;
 create index idx_scheduled_action_ended
 on pgwhen.scheduled_action (updated_at) where status in ('done', 'failed', 'cancelled');
 
@@ -610,9 +619,18 @@ create type _pgwhen.batch as (
     alone boolean
 );
 
+-- Actions whose time has come, the rules that they are of, and those of them that a gate has to
+-- look at whatever their rule.
+create type _pgwhen.due as (
+    ids bigint[],
+    rules bigint[],
+    asking bigint[]
+);
+
 create type _pgwhen.fired as (
     claimed jsonb,
-    sql_actions pgwhen.claimed_action[]
+    sql_actions pgwhen.claimed_action[],
+    scheduled bigint[]
 );
 
 create type _pgwhen.sifted as (

@@ -3,7 +3,7 @@
 --
 -- pgwhen_admin         everything pgwhen_editor        rules and audiences; sees all pgwhen_worker
 -- takes, claims and settles; no table at all pgwhen_viewer        sees all but secrets
--- pgwhen_application   writes events: the source tables, users, emit()
+-- pgwhen_application   writes events: the source tables, users, emit(); schedules actions
 
 revoke all on all tables in schema pgwhen, _pgwhen
 from public, pgwhen_admin, pgwhen_editor, pgwhen_worker, pgwhen_viewer, pgwhen_application;
@@ -47,6 +47,8 @@ grant execute on function
 pgwhen.emit(text, text, jsonb, text, text, timestamptz),
 pgwhen.event_time(timestamptz),
 pgwhen.mute(boolean),
+pgwhen.schedule_action(text, text, jsonb, timestamptz, jsonb, text, text, text),
+pgwhen.schedule_actions(text, text [], jsonb [], timestamptz, jsonb, text, text, text []),
 _pgwhen.event_clock(),
 _pgwhen.clock()
 to pgwhen_admin, pgwhen_editor, pgwhen_application;

@@ -17,7 +17,7 @@ as $$
 declare
     v_events _pgwhen.outbox[] := _pgwhen.withdraw(fire.ids);
     v_fired _pgwhen.fired;
-    v_all _pgwhen.fired := row('[]'::jsonb, '{}'::pgwhen.claimed_action[])::_pgwhen.fired;
+    v_all _pgwhen.fired := row('[]'::jsonb, '{}'::pgwhen.claimed_action[], '{}')::_pgwhen.fired;
     v_round _pgwhen.outbox[];
 begin
     if cardinality(v_events) = 1 then

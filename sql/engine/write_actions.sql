@@ -13,7 +13,7 @@ language plpgsql
 volatile
 as $$
 declare
-    v_now constant timestamptz := _pgwhen.clock();
+    v_now constant timestamptz := _pgwhen.write_clock();
     v_deadline constant timestamptz := _pgwhen.attempt_deadline(v_now);
     v_sql_types constant text[] := array(
         select t.name from _pgwhen.action_type as t where t.kind = 'sql'
@@ -22,7 +22,7 @@ declare
     v_waking integer;
 begin
     if cardinality(write_actions.firings) = 0 then
-        return row('[]'::jsonb, '{}'::pgwhen.claimed_action[])::_pgwhen.fired;
+        return row('[]'::jsonb, '{}'::pgwhen.claimed_action[], '{}')::_pgwhen.fired;
     end if;
 
     with placed as (
@@ -45,7 +45,8 @@ begin
         insert into pgwhen.scheduled_action as a (
             trigger_rule_id, line_oa_id, organization_id, user_id, action_type, action_config,
             execute_at, status, created_date, updated_at, workflow_id, workflow_node_path,
-            deadline, claim_token, worker, key, origin, event, chain
+            deadline, claim_token, worker, key, origin, event, chain,
+            source_config, delay, user_known, deduplication_key
         )
         select
             p.trigger_rule_id, p.line_oa_id, p.organization_id,
@@ -57,9 +58,19 @@ begin
             case when p.claimed then write_actions.worker end,
             _pgwhen.action_key(p.uuid, p.line_oa_id, p.user_id, p.trigger_rule_id),
             p.uuid,
-            _pgwhen.event_json(p.type, p.key, p.old, p.new, p.data, p.at)
-            || jsonb_build_object('id', p.event_id, 'uuid', p.uuid),
-            p.chain || p.trigger_rule_id
+            case when p.type is not null then
+                _pgwhen.event_json(p.type, p.key, p.old, p.new, p.data, p.at)
+                || jsonb_build_object('id', p.event_id, 'uuid', p.uuid)
+            end,
+            case when p.trigger_rule_id is null then p.chain else p.chain || p.trigger_rule_id end,
+            p.delay -> 'sourceConfig',
+            p.delay - array['sourceConfig', 'wait'],
+            coalesce((
+                select true
+                from pgwhen.line_user as u
+                where u.line_oa_id = p.line_oa_id and u.user_id = p.user_id
+            ), false),
+            case when p.type is null then p.key end
         from placed as p
         order by p.event_id, p.trigger_rule_id
         returning a.*
@@ -75,8 +86,9 @@ begin
             filter (where w.status = 'processing' and w.action_type = any(v_sql_types)),
             '{}'
         ),
+        array_agg(w.id) filter (where w.event is null),
         count(*) filter (where w.status = 'pending' and w.execute_at <= v_now + interval '1 second')
-    into v_fired.claimed, v_fired.sql_actions, v_waking
+    into v_fired.claimed, v_fired.sql_actions, v_fired.scheduled, v_waking
     from written as w;
 
     if v_waking > 0 then

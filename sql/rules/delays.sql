@@ -118,8 +118,7 @@ language sql
 immutable
 as $$
 select array[
-    'waitForTracking', 'tracking', 'expiresSeconds', 'onExpire', 'onClick', 'after',
-    'reEvaluateConditions', 'whenPending', 'onRuleDisabled'
+    'waitForTracking', 'tracking', 'expiresSeconds', 'onExpire', 'onClick', 'after'
 ];
 $$;
 

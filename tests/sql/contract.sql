@@ -192,6 +192,12 @@ select bag_eq(
         ('retry_event(event_id)'),
         ('run_action_now(action_id)'),
         ('run_ticks(max_seconds, events, done)'),
+        ('schedule_action('
+            'action_type, user_id, action_config, execute_at, delay, line_oa_id, organization_id, '
+            'deduplication_key)'),
+        ('schedule_actions('
+            'action_type, user_ids, action_configs, execute_at, delay, line_oa_id, '
+            'organization_id, deduplication_keys)'),
         ('status()'),
         ('tail(after_id, max_rows)'),
         ('tick(batch_size)'),

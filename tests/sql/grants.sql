@@ -1,7 +1,7 @@
 -- What each role can do, and that it can do nothing else.
 begin;
 \ir helpers.psql
-select plan(140);
+select plan(144);
 
 -- What becomes of a statement that somebody makes: 'ok', or its SQLSTATE.
 create function t.tried(role name, statement text) returns text language plpgsql as $$
@@ -99,8 +99,12 @@ select t.can('pgwhen_application', array[
     $$ insert into pgwhen.form_submission (user_id, form_id) values ('U1', 'quote') $$,
     $$ insert into pgwhen.campaign_click (user_id, link) values ('U1', 'offer') $$,
     $$ insert into pgwhen.friend_track_event (user_id, event) values ('U1', 'follow') $$,
+    $$ insert into pgwhen.friend_track_event (user_id, event) values ('new', 'unfollow') $$,
+    $$ delete from pgwhen.line_user where user_id = 'new' $$,
     $$ insert into pgwhen.booking_event (user_id, status) values ('U1', 'confirmed') $$,
     $$ select pgwhen.emit('ordered', 'U1', '{"total": 5}') $$,
+    $$ select pgwhen.schedule_action('log_message', 'U1', '{"text": "x"}') $$,
+    $$ select pgwhen.schedule_actions('log_message', '{U1}', array['{"text": "x"}'::jsonb]) $$,
     $$ select pgwhen.event_time('1997-01-18') $$,
     $$ insert into pgwhen.booking_event (user_id, status) values ('U1', 'confirmed') $$,
     $$ select pgwhen.mute() $$,
@@ -282,15 +286,15 @@ select set_eq(
 );
 select set_eq(
     $$ select proname::text from t.call where role = 'pgwhen_application' and schema = 'pgwhen' $$,
-    array['emit', 'event_time', 'mute'],
+    array['emit', 'event_time', 'mute', 'schedule_action', 'schedule_actions'],
     'pgwhen_application calls these functions'
 );
 select set_eq(
     $$ select proname::text from t.call where role = 'pgwhen_editor' and schema = 'pgwhen' $$,
     array[
         'cancel_action', 'emit', 'event_time', 'explain', 'matches', 'mute', 'pause',
-        'reschedule_action', 'resume', 'retry_action', 'run_action_now', 'status', 'tail',
-        'validate_rule', 'version'
+        'reschedule_action', 'resume', 'retry_action', 'run_action_now', 'schedule_action',
+        'schedule_actions', 'status', 'tail', 'validate_rule', 'version'
     ],
     'pgwhen_editor calls these functions'
 );

@@ -14,7 +14,8 @@ select is(pg_temp.faults(good.delay), '{}', 'serves ' || good.delay::text)
 from (
     values
     ('{"seconds": 60}'::jsonb), ('{"delaySeconds": 60}'), ('{"at": "2030-01-01T09:00:00Z"}'),
-    ('{"until": {"field": "event.data.at"}}')
+    ('{"until": {"field": "event.data.at"}}'), ('{"seconds": 60, "reEvaluateConditions": true}'),
+    ('{"seconds": 60, "whenPending": "add"}'), ('{"seconds": 60, "onRuleDisabled": "keep"}')
 ) as good (delay);
 
 select is(
@@ -29,13 +30,15 @@ select is(
     (_pgwhen.delay_faults('{"second": 1}', 'delay'))[1],
     row(
         'delay.second', 'is not a key that is known here',
-        'Known keys: at, delaySeconds, seconds, until.', 'PW004'
+        'Known keys: at, delaySeconds, onRuleDisabled, reEvaluateConditions, seconds, until, '
+        'whenPending.', 'PW004'
     )::_pgwhen.fault,
     'knows the keys that are served'
 );
 select is(
-    (_pgwhen.delay_faults('{"whenPending": "skip"}', 'delay'))[1].hint,
-    'Leave it out: this version serves at, delaySeconds, seconds, until.',
+    (_pgwhen.delay_faults('{"after": "send"}', 'delay'))[1].hint,
+    'Leave it out: this version serves '
+    'at, delaySeconds, onRuleDisabled, reEvaluateConditions, seconds, until, whenPending.',
     'tells which they are'
 );
 

@@ -143,8 +143,8 @@ from (
     ('{"at": "2030-02-30T09:00:00Z"}', '{PW004 action_config.delay.at}'),
     ('{"until": {"field": "at"}}', '{PW004 action_config.delay.until.field}'),
     (
-        '{"seconds": 1, "reEvaluateConditions": true}',
-        '{PW005 action_config.delay.reEvaluateConditions}'
+        '{"seconds": 1, "tracking": {"link": "a"}}',
+        '{PW005 action_config.delay.tracking}'
     ),
     (
         '{"waitForTracking": true, "expiresSeconds": 5}',

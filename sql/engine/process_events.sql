@@ -206,6 +206,13 @@ begin
             where a.status = 'processing'
             order by a.deadline
             limit 1
+        ),
+        (
+            select a.expires_at
+            from pgwhen.scheduled_action as a
+            where a.status = 'pending' and a.waiting
+            order by a.expires_at, a.id
+            limit 1
         )
     ) - _pgwhen.clock());
 end;

@@ -117,10 +117,7 @@ returns text[]
 language sql
 immutable
 as $$
-select array[
-    'waitForTracking', 'tracking', 'expiresSeconds', 'onExpire', 'onClick', 'after',
-    'reEvaluateConditions', 'whenPending', 'onRuleDisabled'
-];
+select array['reEvaluateConditions', 'whenPending', 'onRuleDisabled'];
 $$;
 
 create or replace function _pgwhen.served_delay_schema()

@@ -1,7 +1,7 @@
 -- What each role can do, and that it can do nothing else.
 begin;
 \ir helpers.psql
-select plan(120);
+select plan(121);
 
 -- What becomes of a statement that somebody makes: 'ok', or its SQLSTATE.
 create function t.tried(role name, statement text) returns text language plpgsql as $$
@@ -104,6 +104,7 @@ select t.can('pgwhen_worker', array[
     $$ select pgwhen.fail_actions('w-1', '{}', '{}', '{}') $$,
     $$ select pgwhen.release_actions('w-1', '{}', '{}') $$,
     $$ select pgwhen.recover_stale_actions() $$,
+    $$ select pgwhen.expire_actions() $$,
     $$ select * from pgwhen.tick() $$,
     $$ select pgwhen.maintain() $$,
     $$ select pgwhen.try_sleep() $$,
@@ -275,7 +276,8 @@ select set_eq(
 select set_eq(
     $$ select proname::text from t.call where role = 'pgwhen_worker' and schema = 'pgwhen' $$,
     array[
-        'announce_worker', 'claim_actions', 'complete_actions', 'fail_actions', 'maintain',
+        'announce_worker', 'claim_actions', 'complete_actions', 'expire_actions', 'fail_actions',
+        'maintain',
         'process_events', 'recover_stale_actions', 'register_action', 'release_actions',
             'run_ticks',
         'status', 'tick', 'try_sleep', 'version', 'wake_up'

@@ -24,8 +24,11 @@ select set_eq(
         p.pronamespace in ('pgwhen'::regnamespace, '_pgwhen'::regnamespace)
         and p.prosrc ~* 'update\s+pgwhen\.scheduled_action'
     $$,
-    array['settle', 'claim', 'release_actions', 'try_again', 'put_off'],
-    'others only move actions between pending and processing'
+    array[
+        'settle', 'claim', 'release_actions', 'try_again', 'put_off', 'open_waits', 'click_waits',
+        'log_late_clicks'
+    ],
+    'others only move actions between waiting, pending and processing'
 );
 select set_eq(
     $$

@@ -1,6 +1,6 @@
 -- _pgwhen.delay_faults: what a delay may say in this version.
 begin;
-select plan(15);
+select plan(10);
 
 create function pg_temp.faults(delay jsonb) returns text[] language sql as $$
 select array(
@@ -14,7 +14,8 @@ select is(pg_temp.faults(good.delay), '{}', 'serves ' || good.delay::text)
 from (
     values
     ('{"seconds": 60}'::jsonb), ('{"delaySeconds": 60}'), ('{"at": "2030-01-01T09:00:00Z"}'),
-    ('{"until": {"field": "event.data.at"}}')
+    ('{"until": {"field": "event.data.at"}}'),
+    ('{"waitForTracking": true, "expiresSeconds": 60}')
 ) as good (delay);
 
 select is(
@@ -29,13 +30,15 @@ select is(
     (_pgwhen.delay_faults('{"second": 1}', 'delay'))[1],
     row(
         'delay.second', 'is not a key that is known here',
-        'Known keys: at, delaySeconds, seconds, until.', 'PW004'
+        'Known keys: after, at, delaySeconds, expiresSeconds, onClick, onExpire, seconds, '
+        'tracking, until, waitForTracking.', 'PW004'
     )::_pgwhen.fault,
     'knows the keys that are served'
 );
 select is(
     (_pgwhen.delay_faults('{"whenPending": "skip"}', 'delay'))[1].hint,
-    'Leave it out: this version serves at, delaySeconds, seconds, until.',
+    'Leave it out: this version serves after, at, delaySeconds, expiresSeconds, onClick, onExpire, '
+    'seconds, tracking, until, waitForTracking.',
     'tells which they are'
 );
 

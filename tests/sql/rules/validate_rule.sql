@@ -147,8 +147,8 @@ from (
         '{PW005 action_config.delay.reEvaluateConditions}'
     ),
     (
-        '{"waitForTracking": true, "expiresSeconds": 5}',
-        '{PW005 action_config.delay.expiresSeconds,PW005 action_config.delay.waitForTracking}'
+        '{"waitForTracking": true, "expiresSeconds": 5, "whenPending": "skip"}',
+        '{PW005 action_config.delay.whenPending}'
     )
 ) as bad (delay, faults);
 

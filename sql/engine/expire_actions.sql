@@ -117,7 +117,6 @@ begin
         where
             a.id = any(v_ids)
             and _pgwhen.bucket(a.line_oa_id, a.user_id) = any(v_buckets)
-            and a.status = 'pending'
             and a.waiting
             and a.expires_at <= v_now
             and not _pgwhen.has_click_coming(a)

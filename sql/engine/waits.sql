@@ -114,7 +114,7 @@ begin
             a.id = any(v_ids)
             and a.id = e.action_id
             and e.status = 'success'
-            and a.wait ? 'after'
+            and coalesce(a.wait ? 'after', false)
             and a.status = 'processing'
             and a.claim_token = e.token
         returning a.id
@@ -123,6 +123,22 @@ begin
 
     perform _pgwhen.announce_waits(v_opened);
     return v_opened;
+end;
+$$;
+
+-- Those of the actions that wait now, reached by their ids under any statistics: with what a
+-- partial index asks for in the same WHERE, a plan made for few rows would walk that index.
+create or replace function _pgwhen.still_waiting(ids bigint[])
+returns setof pgwhen.scheduled_action
+language plpgsql
+stable
+as $$
+begin
+    return query
+    select a.*
+    from pgwhen.scheduled_action as a
+    where a.id = any(still_waiting.ids) and a.waiting
+    order by a.id;
 end;
 $$;
 
@@ -138,7 +154,7 @@ begin
     end if;
     return array(
         select a.id
-        from pgwhen.scheduled_action as a
+        from _pgwhen.still_waiting(clicked_early.ids) as a
         cross join lateral (
             select p.id
             from _pgwhen.processed_event as p
@@ -152,7 +168,6 @@ begin
                 and _pgwhen.is_click_for(a.wait, p.data)
             limit 1
         ) as c
-        where a.id = any(clicked_early.ids) and a.status = 'pending' and a.waiting
         order by a.id
     );
 end;
@@ -189,6 +204,8 @@ as $$
 declare
     v_now constant timestamptz := _pgwhen.clock();
     v_ids bigint[];
+    v_before bigint[];
+    v_after bigint[];
     v_due bigint[];
     v_ended bigint[];
 begin
@@ -196,6 +213,11 @@ begin
         return 0;
     end if;
     v_ids := _pgwhen.close_siblings(click_waits.ids);
+    select
+        array_agg(w.id) filter (where not w.wait ? 'after'),
+        array_agg(w.id) filter (where w.wait ? 'after')
+    into v_before, v_after
+    from _pgwhen.still_waiting(v_ids) as w;
 
     with due as (
         update pgwhen.scheduled_action as a
@@ -205,7 +227,7 @@ begin
             execute_at = v_now,
             expires_at = null,
             updated_at = v_now
-        where a.id = any(v_ids) and a.status = 'pending' and a.waiting and not a.wait ? 'after'
+        where a.id = any(v_before) and a.waiting
         returning a.id
     )
     select coalesce(array_agg(d.id), '{}') into v_due from due as d;
@@ -216,9 +238,7 @@ begin
     v_ended := array(
         select s
         from _pgwhen.settle(array(
-            select _pgwhen.ending_of_action(a.id, null, 'success')
-            from pgwhen.scheduled_action as a
-            where a.id = any(v_ids) and a.status = 'pending' and a.waiting
+            select _pgwhen.ending_of_action(w, null, 'success') from unnest(v_after) as w
         )) as s
     );
     perform _pgwhen.follow_up(v_ended, 'onClick', 'clicked');
@@ -241,16 +261,14 @@ begin
         return 0;
     end if;
     v_ids := _pgwhen.close_siblings(expire_waits.ids);
-
     v_ended := array(
         select s
         from _pgwhen.settle(array(
             select _pgwhen.ending_of_action(
-                a.id, null, 'expired', 'no click until ' || _pgwhen.stamp(a.expires_at), null,
-                not a.wait ?| '{after, onExpire}'
+                w.id, null, 'expired', 'no click until ' || _pgwhen.stamp(w.expires_at), null,
+                not w.wait ?| '{after, onExpire}'
             )
-            from pgwhen.scheduled_action as a
-            where a.id = any(v_ids) and a.status = 'pending' and a.waiting
+            from _pgwhen.still_waiting(v_ids) as w
         )) as s
     );
     perform _pgwhen.follow_up(v_ended, 'onExpire', 'not_clicked');
@@ -269,7 +287,7 @@ as $$
 declare
     v_closed constant bigint[] := array(
         select distinct s.id
-        from pgwhen.scheduled_action as a
+        from _pgwhen.still_waiting(close_siblings.ids) as a
         cross join lateral (
             select o.id
             from pgwhen.scheduled_action as o
@@ -277,7 +295,6 @@ declare
                 o.wait is not null
                 and o.user_id = a.user_id
                 and o.line_oa_id = a.line_oa_id
-                and o.status = 'pending'
                 and o.waiting
                 and o.id <> a.id
                 and (o.id > a.id or o.id <> all(close_siblings.ids))
@@ -290,7 +307,6 @@ declare
                 end
             offset 0
         ) as s
-        where a.id = any(close_siblings.ids) and a.status = 'pending' and a.waiting
     );
 begin
     perform _pgwhen.lock_actions(close_siblings.ids || v_closed);
@@ -325,7 +341,7 @@ begin
                 a.workflow_id, a.workflow_node_path, 'fire', a.id, follow_up.step
             )::_pgwhen.firing
             from pgwhen.scheduled_action as a
-            where a.id = any(follow_up.ids) and a.wait ? follow_up.kind
+            where a.id = any(follow_up.ids) and coalesce(a.wait ? follow_up.kind, false)
             order by a.id
         ),
         follow_up.step, '{}', 0, true

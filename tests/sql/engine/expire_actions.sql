@@ -1,7 +1,7 @@
 -- pgwhen.expire_actions: the waits whose time is over.
 begin;
 \ir ../helpers.psql
-select plan(16);
+select plan(17);
 
 select t.it_is('2030-01-07 12:00+00');
 select is(pgwhen.expire_actions(), 0, 'ends nothing where nothing waits');
@@ -45,7 +45,8 @@ select
     t.a_click('V4', 'offer', at => '2030-01-07 12:09+00');
 select t.it_is('2030-01-07 20:00+00');
 select t.a_click('V5', 'offer');
-select is(pgwhen.expire_actions(), 4, 'ends what no click in time is for');
+select is(pgwhen.expire_actions(1), 1, 'a wait that is left to its click is in nobody''s way');
+select is(pgwhen.expire_actions(), 3, 'ends what no click in time is for');
 select is(
     t.states(:clicks),
     array['waiting'] || array_fill('cancelled not_clicked'::text, array[4]),

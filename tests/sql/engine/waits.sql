@@ -1,7 +1,7 @@
 -- Waits before an action and after a send: how they begin, end, and what follows.
 begin;
 \ir ../helpers.psql
-select plan(42);
+select plan(46);
 
 select t.it_is('2030-01-07 12:00+00');
 
@@ -218,6 +218,22 @@ select is(
     'failed', 'a failed send opens no wait'
 );
 
+-- A claim that was taken back opens no wait.
+select pgwhen.emit('ordered', 'U8');
+select t.process();
+select c.id, c.token from pgwhen.claim_actions('w-1') as c \gset
+select t.it_is('2030-01-07 17:06+00');
+select pgwhen.recover_stale_actions();
+select c.token as newer from pgwhen.claim_actions('w-2') as c \gset
+select is(
+    array(select pgwhen.complete_actions('w-1', array[:id]::bigint[], array[:'token']::uuid[])),
+    '{}', 'a late report is not taken'
+);
+select is(
+    (select t.state_of(a) from pgwhen.scheduled_action as a where a.id = :id),
+    'processing', 'and opens no wait'
+);
+
 -- A built-in action sends too, at once.
 delete from pgwhen.trigger_rule where name = 'offer';
 select
@@ -249,6 +265,32 @@ select results_eq(
     $$ values ('cancelled', 'another wait for the same ended'), ('pending clicked', null),
         ('waiting', null) $$,
     'a wait that ends cancels those for the same, and no others'
+);
+
+-- Who schedules by hand holds no bucket, so the look for clicks is left to a pass.
+insert into pgwhen.scheduled_action
+    (user_id, action_type, execute_at, expires_at, wait, waiting, counts_from, key)
+values
+    ('V1', 'log_message', '2030-01-08', '2030-01-08', '{"expires": 9}', true, '2030-01-07',
+    gen_random_uuid())
+returning id \gset
+select t.a_click('V1');
+select t.process();
+update pgwhen.scheduled_action
+set status = 'pending', waiting = true, outcome = null, expires_at = '2030-01-08'
+where id = :id;
+select _pgwhen.begin_waits(array[:id]::bigint[]);
+select results_eq(
+    $$ select o.user_id, o.type, o.keys, o.data from _pgwhen.outbox as o $$,
+    format(
+        $$ values ('V1', 'pgwhen.wait_opened', '{}'::text[], '{"action": %s}'::jsonb) $$, :id
+    ),
+    'a wait that no event has made is announced'
+);
+select t.process();
+select is(
+    (select t.state_of(a) from pgwhen.scheduled_action as a where a.id = :id),
+    'pending clicked', 'and finds its click'
 );
 select is(_pgwhen.tracking_id('0a1b2c3d-0000-8000-8000-00000000000f'),
     '0a1b2c3d00008000800000000000000f', 'a tracking id is the key without dashes'

@@ -1,6 +1,6 @@
 -- pgwhen.validate_rule: every fault of a rule, whatever it is given.
 begin;
-select plan(68);
+select plan(69);
 
 create function pg_temp.faults(rule jsonb) returns text[] language sql as $$
 select array(
@@ -92,6 +92,7 @@ from (
     ('{"source_type": ""}', '{PW001 source_type}'),
     ('{"source_type": {"a": 1}}', '{PW001 source_type}'),
     ('{"source_type": "schedule", "source_config": {"cron": "* * * * *"}}', '{PW005 source_type}'),
+    ('{"source_type": "pgwhen.wait_opened"}', '{PW001 source_type}'),
     ('{"source_config": []}', '{PW001 source_config}'),
     ('{"source_config": null}', '{PW001 source_config}'),
     ('{"action_type": " "}', '{PW001 action_type}'),

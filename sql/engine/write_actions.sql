@@ -70,7 +70,7 @@ begin
             || jsonb_build_object('id', p.event_id, 'uuid', p.uuid),
             p.chain || p.trigger_rule_id,
             p.parent_id, p.delay -> 'wait', p.waits,
-            case when p.waits then p.execute_at end, case when p.waits then p.at end
+            case when p.waits then p.execute_at end, case when p.waits then coalesce(p.at, v_now) end
         from placed as p
         order by p.event_id, p.trigger_rule_id
         returning a.*

@@ -302,6 +302,9 @@ create table _pgwhen.outbox (
     autovacuum_vacuum_cost_delay = 0
 );
 
+-- Clicks that are still to be processed: what keeps a wait from expiring.
+create index outbox_click_idx on _pgwhen.outbox (user_id) where type = 'campaign_click';
+
 -- Processed events, kept for settings.eventRetention and dropped by the partition.
 create table _pgwhen.processed_event (
     id bigint not null,
@@ -404,7 +407,8 @@ create table pgwhen.scheduled_action (
     parent_id bigint,
     event jsonb,
     chain bigint[] not null default '{}',
-    -- What it waits for, and whether it does so now; clicks count from that moment on.
+    -- What it waits for, and whether it does so now; clicks count from that moment on (null: none
+    -- does any more).
     wait jsonb,
     waiting boolean not null default false,
     counts_from timestamptz,
@@ -424,6 +428,9 @@ create table pgwhen.scheduled_action (
     constraint scheduled_action_claim_is_whole check (
         (status = 'processing') = (claim_token is not null)
         and (status = 'processing') = (deadline is not null)
+    ),
+    constraint scheduled_action_wait_is_whole check (
+        not waiting or (status = 'pending' and wait is not null and expires_at is not null)
     )
 ) with (
     autovacuum_vacuum_scale_factor = 0.02,
@@ -539,6 +546,7 @@ create type pgwhen.tick_report as (
     events integer,
     actions integer,
     recovered integer,
+    expired integer,
     more boolean
 );
 
@@ -592,7 +600,9 @@ create type _pgwhen.firing as (
     log_all boolean,
     workflow_id bigint,
     workflow_node_path text[],
-    verdict text
+    verdict text,
+    parent_id bigint,
+    step text
 );
 
 -- The verdicts on a batch that have consequences, and whether any asks for a frequency or is not to

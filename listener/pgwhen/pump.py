@@ -82,13 +82,11 @@ class Pump:
                 await self._doorbell.wait(FIRST_PAUSE)
                 return
             verdict = await self._doorbell.try_sleep()
-            if verdict == "granted":
-                return
             if verdict == "writer":
                 await self._doorbell.wait(self._pause)
                 self._pause = min(2 * self._pause, LONGEST_PAUSE)
                 return
-            if await self._scan():
+            if verdict == "granted" or await self._scan():
                 return
         self._pause = FIRST_PAUSE
         await self._doorbell.wait(min(self._sleep, self._until_due()))
@@ -98,10 +96,7 @@ class Pump:
         types = self._dispatcher.action_types()
         looks = not self._events or _now() > self._looked_at + LOOK_EVERY
         done = await self._database.process_events(
-            types,
-            claim_limit=self._dispatcher.room(),
-            suspect=self._suspect,
-            look_ahead=looks,
+            types, claim_limit=self._dispatcher.room(), suspect=self._suspect, look_ahead=looks
         )
         self._suspect = False
         self._events = done.events

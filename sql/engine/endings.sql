@@ -38,7 +38,7 @@ select row(
     (firing_of.rule).frequency, (firing_of.rule).period, (firing_of.rule).calendar,
     (firing_of.rule).action_type, (firing_of.rule).action_config, (firing_of.rule).delay,
     null, (firing_of.rule).log_all, (firing_of.rule).workflow_id,
-    (firing_of.rule).workflow_node_path, null
+    (firing_of.rule).workflow_node_path, null, null, null
 )::_pgwhen.firing;
 $$;
 

@@ -82,6 +82,9 @@ begin
             status = 'pending',
             retry_count = a.retry_count + 1,
             execute_at = try_again.now + _pgwhen.retry_delay(f.error),
+            -- what has failed may have sent all the same, and been clicked
+            counts_from = case when a.wait ? 'after'
+                then coalesce(a.counts_from, a.updated_at) end,
             error_message = _pgwhen.error_text(f.error),
             claim_token = null,
             deadline = null,

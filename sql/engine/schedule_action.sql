@@ -18,6 +18,9 @@ set enable_seqscan = off
 set jit = off
 as $$
 begin
+    if schedule_action.delay ? 'waitForTracking' then
+        perform _pgwhen.require_read_committed('schedule_action');
+    end if;
     perform _pgwhen.refuse_request(
         _pgwhen.request_faults(
             schedule_action.action_type, schedule_action.execute_at, schedule_action.delay,
@@ -53,8 +56,8 @@ With a deduplication_key there is one action of that key in the account for as l
 kept (setting actionRetention after its end): a second call changes nothing and returns the same
 id, whatever else it says. Two at once: the second waits for the first to commit.
 
-Raises PW003 for a config that the type does not accept, PW004 and PW005 for a delay, PW210 for
-what is missing or too long. A REPEATABLE READ transaction that cannot see who was quicker with the
+Raises PW003 for a config that the type does not accept, PW004 for a delay, PW210 for
+what is missing or too long, PW202 for a wait outside READ COMMITTED. A REPEATABLE READ transaction that cannot see who was quicker with the
 deduplication_key fails with 40001: try it again.
 
   select pgwhen.schedule_action('send_message', 'U1', '{"text": "Still there?"}',
@@ -131,7 +134,7 @@ begin
                     from pgwhen.line_user as u
                     where u.line_oa_id = requested.line_oa_id and u.user_id = r.user_id
                 ) end,
-                false, null, null, 'fire'
+                false, null, null, 'fire', null, null
             )::_pgwhen.firing
         from unnest(requested.user_ids, requested.configs, requested.keys)
             with ordinality as r (user_id, config, key, n)

@@ -47,6 +47,7 @@ begin
         perform _pgwhen.check_execute_at(new.execute_at);
         perform _pgwhen.check_execute_at(coalesce(new.expires_at, new.execute_at));
         new.execute_at := greatest(new.execute_at, v_now);
+        new.expires_at := greatest(new.expires_at, v_now);
         perform _pgwhen.ring_for(new.execute_at, v_now);
     end if;
     if (new.action_type, new.action_config) is distinct from (old.action_type, old.action_config)

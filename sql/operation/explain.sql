@@ -535,10 +535,33 @@ begin
         case
             when v_moment is not null then 'due at ' || _pgwhen.stamp(v_moment)
             when v_until is not null then _pgwhen.no_moment_reason(v_delay, v_value)
+            when v_delay ? 'wait' then _pgwhen.wait_reason(v_delay -> 'wait')
             else format('due %s seconds after it fires', v_delay ->> 'seconds')
         end,
         rule.action_config -> 'delay';
 end;
+$$;
+
+create or replace function _pgwhen.wait_reason(wait jsonb)
+returns text
+language sql
+stable
+as $$
+select format(
+    case when wait_reason.wait ? 'after' then 'executed at once, then waits %s seconds for %s'
+        else 'waits %s seconds for %s, then executed' end,
+    wait_reason.wait ->> 'expires', _pgwhen.click_asked_for(wait_reason.wait)
+)
+|| coalesce('; clicked: ' || (wait_reason.wait #>> '{onClick,actionType}'), '')
+|| coalesce('; not clicked: ' || (wait_reason.wait #>> '{onExpire,actionType}'), '');
+$$;
+
+create or replace function _pgwhen.click_asked_for(wait jsonb)
+returns text
+language sql
+immutable
+as $$
+select coalesce('a click of ' || (click_asked_for.wait ->> 'tracking'), 'any tracked click');
 $$;
 
 -- Whether an action that waits was in the way, or would be.
@@ -592,7 +615,13 @@ as $$
 select
     'pending',
     'note',
-    a.status || ', due at ' || _pgwhen.stamp(a.execute_at)
+    case
+        when a.waiting then pg_catalog.format(
+            'waits for %s until %s', _pgwhen.click_asked_for(a.wait), _pgwhen.stamp(a.expires_at)
+        )
+        else a.status || ', due at ' || _pgwhen.stamp(a.execute_at)
+    end
+    || coalesce(', ' || a.outcome, '')
     || case when a.error_message is null then '' else '; last error: ' || a.error_message end,
     pg_catalog.jsonb_build_object(
         'actionId', a.id, 'attempts', a.retry_count, 'eventId', a.event -> 'id'

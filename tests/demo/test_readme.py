@@ -99,7 +99,7 @@ def test_emit_call_emits(db: Database) -> None:
     ("source_type", "source_config", "action_config"),
     [
         ("schedule", '{"cron": "0 9 * * 1"}', '{"text": "Monday"}'),
-        ("form_submitted", "{}", '{"text": "Still there?", "delay": {"waitForTracking": true}}'),
+        ("form_submitted", "{}", '{"text": "Still there?", "delay": {"onRuleDisabled": "keep"}}'),
     ],
 )
 def test_what_is_not_in_this_version_is_refused(

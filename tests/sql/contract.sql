@@ -175,6 +175,7 @@ select bag_eq(
         ('emit(event_type, user_id, data, key, line_oa_id, at)'),
         ('enable_cron(seconds)'),
         ('event_time(at)'),
+        ('expire_actions(batch_size)'),
         ('explain(rule, user_id, event_id, line_oa_id)'),
         ('fail_actions(worker, ids, tokens, errors)'),
         ('maintain(batch_size)'),

@@ -1,7 +1,7 @@
 -- What each role can do, and that it can do nothing else.
 begin;
 \ir helpers.psql
-select plan(144);
+select plan(145);
 
 -- What becomes of a statement that somebody makes: 'ok', or its SQLSTATE.
 create function t.tried(role name, statement text) returns text language plpgsql as $$
@@ -46,7 +46,7 @@ select t.can('pgwhen_viewer', array[
     $$ select line_oa_id, organization_id, time_zone, created_date from pgwhen.account $$,
     $$ select * from pgwhen.queue $$,
     $$ select * from pgwhen.due $$,
-    $$ select * from pgwhen.waiting $$,
+    $$ select * from pgwhen.pending $$,
     $$ select * from pgwhen.paused $$,
     $$ select * from pgwhen.failed_actions $$,
     $$ select * from pgwhen.rule_history $$,
@@ -78,12 +78,12 @@ select t.can('pgwhen_editor', array[
     format($$ select * from pgwhen.explain(%s, 'U1') $$, :rule),
     $$ select * from pgwhen.rule_history $$,
     $$ select * from pgwhen.paused $$,
-    $$ select * from pgwhen.waiting $$,
+    $$ select * from pgwhen.pending $$,
     $$ select pgwhen.pause('wrong text', 'log_message') $$,
     $$ select pgwhen.resume(action_type => 'log_message', mode => 'skip') $$,
-    $$ select pgwhen.reschedule_action(a.id, now()) from pgwhen.waiting as a $$,
-    $$ select pgwhen.run_action_now(a.id) from pgwhen.waiting as a $$,
-    $$ select pgwhen.cancel_action(a.id) from pgwhen.waiting as a $$,
+    $$ select pgwhen.reschedule_action(a.id, now()) from pgwhen.pending as a $$,
+    $$ select pgwhen.run_action_now(a.id) from pgwhen.pending as a $$,
+    $$ select pgwhen.cancel_action(a.id) from pgwhen.pending as a $$,
     $$ select pgwhen.retry_action(a.id) from pgwhen.scheduled_action as a
         where a.status = 'cancelled' $$,
     $$ select pgwhen.emit('ordered', 'U1') $$
@@ -119,6 +119,7 @@ select t.can('pgwhen_worker', array[
     $$ select pgwhen.fail_actions('w-1', '{}', '{}', '{}') $$,
     $$ select pgwhen.release_actions('w-1', '{}', '{}') $$,
     $$ select pgwhen.recover_stale_actions() $$,
+    $$ select pgwhen.expire_actions() $$,
     $$ select * from pgwhen.tick() $$,
     $$ select pgwhen.maintain() $$,
     $$ select pgwhen.try_sleep() $$,
@@ -301,7 +302,8 @@ select set_eq(
 select set_eq(
     $$ select proname::text from t.call where role = 'pgwhen_worker' and schema = 'pgwhen' $$,
     array[
-        'announce_worker', 'claim_actions', 'complete_actions', 'fail_actions', 'maintain',
+        'announce_worker', 'claim_actions', 'complete_actions', 'expire_actions', 'fail_actions',
+        'maintain',
         'process_events', 'recover_stale_actions', 'register_action', 'release_actions',
             'run_ticks',
         'status', 'tick', 'try_sleep', 'version', 'wake_up'

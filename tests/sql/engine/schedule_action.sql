@@ -1,7 +1,7 @@
 -- pgwhen.schedule_action: an action for one user without a rule.
 begin;
 \ir ../helpers.psql
-select plan(52);
+select plan(50);
 
 select t.it_is('2030-01-07 12:00+00');
 select pgwhen.register_action('send_sms', '{"type": "object", "required": ["text"]}');
@@ -207,11 +207,6 @@ from (
     (
         $$ 'send_sms', 'U1', '{"text": "x"}', delay => '{"until": {"field": "event.at"}}' $$,
         'PW004', 'delay.until.field: has no meaning without an event', 'what needs an event'
-    ),
-    (
-        $$ 'send_sms', 'U1', '{"text": "x"}',
-        delay => '{"waitForTracking": true, "expiresSeconds": 5}' $$,
-        'PW005', 'delay.expiresSeconds: is not served by this version', 'what is not served yet'
     ),
     (
         $$ 'send_sms', 'U1', '{"text": "x"}', delay => '{"until": {"field": "user.birthday"}}' $$,

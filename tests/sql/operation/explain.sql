@@ -2,7 +2,7 @@
 -- what happened, on many cases, is tests/edge/test_explain_agrees.py.
 begin;
 \ir ../helpers.psql
-select plan(63);
+select plan(67);
 
 select t.it_is('2030-01-07 12:00+00');
 select t.a_user('U1', '{"tier": "gold", "points": 5}');
@@ -468,6 +468,41 @@ select is(
         where e.gate = 'whenPending'
     ),
     'note replace', 'and that it would be replaced'
+);
+
+-- Waits ---------------------------------------------------------------------------------------
+
+delete from pgwhen.trigger_rule;
+select t.it_is('2030-03-01 12:00+00');
+select
+    t.a_waiting_rule(
+        'chase',
+        '{"tracking": {"link": "quote"}, "onExpire": {"actionType": "log_message",
+          "actionConfig": {"text": "Your quote"}}}'
+    ) as chase,
+    t.a_waiting_rule('offer', '{"after": "send"}') as offer
+\gset
+select is(
+    t.reason('delay', :chase),
+    'waits 3600 seconds for a click of {"link": "quote"}, then executed; not clicked: log_message',
+    'says what an action waits for, and what is done without it'
+);
+select is(
+    t.reason('delay', :offer), 'executed at once, then waits 3600 seconds for any tracked click',
+    'says so of a wait after a send'
+);
+select pgwhen.emit('ordered', 'U1');
+select t.process();
+select is(
+    t.reason('pending', :chase),
+    'waits for a click of {"link": "quote"} until 2030-03-01T13:00:00Z',
+    'says until when'
+);
+select t.a_click('U1', 'quote');
+select t.process();
+select is(
+    t.reason('pending', :chase), 'pending, due at 2030-03-01T12:00:00Z, clicked',
+    'says that it was clicked'
 );
 
 select finish();

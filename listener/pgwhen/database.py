@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Pool = AsyncConnectionPool[Connection]
 
 #: Seconds that an answer may be late after the server should have given up by itself.
-SLACK = 3.0
+SLACK = 2.0
 #: Seconds for the answer of a connection that is in doubt.
 PROOF = 2.0
 

@@ -143,7 +143,8 @@ begin
                 a.event -> 'data', (a.event ->> 'at')::timestamptz,
                 array_remove(a.chain, a.trigger_rule_id), a.trigger_rule_id, a.organization_id,
                 null, null, null, a.wait #>> array[follow_up.kind, 'actionType'],
-                a.wait #> array[follow_up.kind, 'actionConfig'], null, null, false,
+                a.wait #> array[follow_up.kind, 'actionConfig'], _pgwhen.delay_of_follow_up(a),
+                null, false,
                 a.workflow_id, a.workflow_node_path, 'fire', a.id, follow_up.step
             )::_pgwhen.firing
             from pgwhen.scheduled_action as a
@@ -152,5 +153,22 @@ begin
         ),
         follow_up.step, '{}', 0, true
     );
+end;
+$$;
+
+-- What of a delay is asked when the time has come holds for what follows as well.
+create or replace function _pgwhen.delay_of_follow_up(action pgwhen.scheduled_action)
+returns jsonb
+language sql
+stable
+as $$
+select case
+    when (delay_of_follow_up.action).delay ?| array['reEvaluateConditions', 'onRuleDisabled'] then
+        (delay_of_follow_up.action).delay
+        || '{"seconds": 0, "whenPending": "add"}'
+        || case when (delay_of_follow_up.action).source_config is null then '{}'
+            else pg_catalog.jsonb_build_object(
+                'sourceConfig', (delay_of_follow_up.action).source_config
+            ) end
 end;
 $$;

@@ -1,7 +1,7 @@
 -- Waits before an action and after a send: how they begin, end, and what follows.
 begin;
 \ir ../helpers.psql
-select plan(46);
+select plan(49);
 
 select t.it_is('2030-01-07 12:00+00');
 
@@ -295,6 +295,36 @@ select t.process();
 select is(
     (select t.state_of(a) from pgwhen.scheduled_action as a where a.id = :id),
     'pending clicked', 'and finds its click'
+);
+
+-- What is asked when the time has come is asked of what follows.
+select t.a_rule(
+    'asked', 'left', '{"condition": {"user.points": {"$gte": 5}}}', 'log_message',
+    '{"text": "x", "delay": {"waitForTracking": true, "expiresSeconds": 60,
+        "reEvaluateConditions": true, "onRuleDisabled": "keep",
+        "onExpire": {"actionType": "log_message", "actionConfig": {"text": "y"}}}}'
+) as asked \gset
+select t.a_user('W1', '{"points": 5}'), t.a_user('W2', '{"points": 5}');
+select pgwhen.emit('left', 'W1'), pgwhen.emit('left', 'W2');
+select t.process();
+select t.it_is(_pgwhen.clock() + interval '61 seconds');
+select is(pgwhen.expire_actions(), 2, 'two waits expire');
+update pgwhen.line_user set attributes = '{"points": 4}' where user_id = 'W2';
+update pgwhen.trigger_rule set enabled = false where id = :asked;
+select is(
+    (
+        select array_agg(c.user_id || ' ' || (c.action_config ->> 'text'))
+        from pgwhen.claim_actions('w-1', 100, '{log_message}') as c where c.rule = :asked
+    ),
+    '{W1 y}', 'what follows is asked what the action would have been asked'
+);
+select is(
+    (
+        select array_agg(a.user_id || ' ' || a.error_message)
+        from pgwhen.scheduled_action as a
+        where a.trigger_rule_id = :asked and a.status = 'cancelled'
+    ),
+    '{W2 condition_false}', 'and cancelled where that says so'
 );
 select is(_pgwhen.tracking_id('0a1b2c3d-0000-8000-8000-00000000000f'),
     '0a1b2c3d00008000800000000000000f', 'a tracking id is the key without dashes'

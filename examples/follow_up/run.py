@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import shlex
 import sys
 import tempfile
 import time
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from count import COUNTS, DAYS, expected
+from count import DAYS, expected
 from shop import MARGIN, Step, steps, trade
+from totals import compare, delivered, logged
 
 from pgwhen import demo
 from pgwhen.deploy import deploy
@@ -47,36 +46,13 @@ set action_config = r.action_config || jsonb_build_object('delay', (
     from jsonb_each(r.action_config -> 'delay') as d
 ))
 """
-OUTCOMES = """
-select l.user_id, r.name, a.parent_id is not null, l.status, count(*)
-from pgwhen.trigger_log as l
-inner join pgwhen.trigger_rule as r on r.id = l.trigger_rule_id
-left join pgwhen.scheduled_action as a on a.id = l.action_id
-group by l.user_id, r.name, a.parent_id is not null, l.status
-"""
-#: What a row of trigger_log counts as, by rule, whether it follows a wait, and status.
-MEANS = {
-    ("follow up", False, "success"): ("follow-ups sent",),
-    ("follow up", False, "cancelled"): ("follow-ups replaced",),
-    ("offer", False, "success"): ("offers sent", "offers clicked"),
-    ("offer", False, "expired"): ("offers sent", "offers not clicked"),
-    ("offer", False, "late_click"): ("offers clicked late",),
-    ("offer", True, "success"): ("offers sent again",),
-}
-#: What a message in the listener's log counts as, by how it begins.
-MESSAGES = {
-    "How do you like it?": "follow-ups sent",
-    "Ten per cent off": "offers sent",
-    "Once more": "offers sent again",
-}
-MESSAGE = re.compile(rf"log_message: to (\w+): ({'|'.join(map(re.escape, MESSAGES))})")
 #: From a purchase to its actions, from an action's time to its end, and from an offer to its send.
 LATE = """
-select extract(epoch from max(greatest(
+select coalesce(extract(epoch from max(greatest(
     a.created_date - (a.event ->> 'at')::timestamptz,
     case when a.wait is null and a.status = 'done' then a.executed_at - a.execute_at end,
     case when a.wait is not null then a.executed_at - a.created_date end
-)))
+))), 0)
 from pgwhen.scheduled_action as a
 where a.parent_id is null
 """
@@ -123,7 +99,7 @@ def run(server: Server, customers: int | None, days: int, day: float) -> int:
             await_listener(conn, listener)
             progress = Progress(conn, listener, len(planned))
             shop_late = trade(conn, planned, day, progress.step)
-            demo.wait(conn, progress.look)
+            demo.wait(conn, progress.look, patience=demo.PATIENCE + 3 * day)
         pgwhen_late = float(conn.execute(LATE).fetchone()[0])
         differ = compare(logged(conn), delivered(listener.log), expected(customers, days))
     demo.say(
@@ -186,58 +162,6 @@ class Progress:
             f"  {self._done:>5,} of {self._planned:,} purchases and clicks;"
             f" {for_time:>5,} messages wait for their time, {for_click:>5,} links for a click"
         )
-
-
-def logged(conn: psycopg.Connection) -> dict[str, Counter[str]]:
-    """Count for each customer what trigger_log says."""
-    found: dict[str, Counter[str]] = {}
-    for customer, *what, number in conn.execute(OUTCOMES):
-        for name in MEANS.get(tuple(what), (f"unexpected: {what}",)):
-            found.setdefault(customer, Counter())[name] += number
-    return found
-
-
-def delivered(log: Path) -> dict[str, Counter[str]]:
-    """Count for each customer the messages that the listener's log has."""
-    found: dict[str, Counter[str]] = {}
-    for customer, beginning in MESSAGE.findall(log.read_text()):
-        found.setdefault(customer, Counter())[MESSAGES[beginning]] += 1
-    return found
-
-
-def compare(
-    found: dict[str, Counter[str]],
-    messages: dict[str, Counter[str]],
-    wanted: dict[str, Counter[str]],
-) -> int:
-    """Print the totals side by side; returns for how many customers anything differs."""
-    totals = [sum(counts.values(), Counter()) for counts in (found, messages, wanted)]
-    demo.say(f"\n{'':<22}{'pgwhen':>10}{'messages':>10}{'file':>10}")
-    for name in dict.fromkeys([*COUNTS, *totals[0]]):
-        ours, seen, file = (f"{total[name]:,}" for total in totals)
-        is_message = name in MESSAGES.values()
-        demo.say(f"{name:<22}{ours:>10}{seen if is_message else '':>10}{file:>10}")
-    customers = sorted(found.keys() | messages.keys() | wanted.keys())
-    different = [name for name in customers if not agree(found, messages, wanted, name)]
-    if different:
-        few = ", ".join(different[:5])
-        demo.say(f"\nDIFFERENT for {len(different):,} of {len(customers):,} customers: {few} …")
-    else:
-        demo.say(f"\nall counts agree, for each of {len(customers):,} customers")
-    return len(different)
-
-
-def agree(
-    found: dict[str, Counter[str]],
-    messages: dict[str, Counter[str]],
-    wanted: dict[str, Counter[str]],
-    customer: str,
-) -> bool:
-    """Whether table, log and file say the same of one customer."""
-    mine, seen, file = (counts.get(customer, Counter()) for counts in (found, messages, wanted))
-    return mine == file and seen == Counter(
-        {name: number for name, number in file.items() if name in MESSAGES.values()}
-    )
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def module(name: str) -> ModuleType:
         sys.path.remove(str(EXAMPLE))
 
 
-counter, shop, example = module("count"), module("shop"), module("run")
+counter, shop, totals, example = map(module, ("count", "shop", "totals", "run"))
 
 
 @pytest.fixture
@@ -68,12 +68,12 @@ def test_small_run_agrees_with_the_count(directory: Path) -> None:
     if "too slow to tell" in done.stdout:
         done = run(directory, 4)
     assert done.returncode == 0, done.stdout + done.stderr
-    totals: Counter[str] = sum(counter.expected(CUSTOMERS, DAYS).values(), Counter())
+    wanted: Counter[str] = sum(counter.expected(CUSTOMERS, DAYS).values(), Counter())
     for name in counter.COUNTS:
         row = re.search(rf"^{name} +(\d.*)$", done.stdout, re.MULTILINE)
         assert row is not None, done.stdout
-        assert set(row[1].split()) == {f"{totals[name]:,}"}
-        assert totals[name] > 0
+        assert set(row[1].split()) == {f"{wanted[name]:,}"}
+        assert wanted[name] > 0
     assert f"all counts agree, for each of {CUSTOMERS} customers" in done.stdout
     assert not Server(directory).running
 
@@ -178,7 +178,7 @@ MESSAGES = {
 
 
 def test_accounts_agree(capsys: pytest.CaptureFixture[str]) -> None:
-    assert example.compare(WANTED, MESSAGES, WANTED) == 0
+    assert totals.compare(WANTED, MESSAGES, WANTED) == 0
     assert "all counts agree, for each of 1 customers" in capsys.readouterr().out
 
 
@@ -198,5 +198,5 @@ def test_accounts_differ(
     messages: dict[str, Counter[str]],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert example.compare(tables, messages, WANTED) > 0
+    assert totals.compare(tables, messages, WANTED) > 0
     assert "DIFFERENT" in capsys.readouterr().out

@@ -82,7 +82,7 @@ bench: db ## Measure, beside peers; prints name, value, goal and verdict of each
 
 .PHONY: example
 example: $(READY) ## Run an example, and check its totals: make example NAME=follow_up
-	$(BIN)/python examples/$(or $(NAME),$(error say which: NAME=$(notdir $(wildcard examples/*))))/run.py
+	$(BIN)/python examples/$(or $(NAME),$(error say which with NAME=, one of: $(notdir $(wildcard examples/*))))/run.py
 
 .PHONY: clean
 clean: ## Remove what was built, the private cluster included

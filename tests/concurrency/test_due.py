@@ -161,7 +161,7 @@ def test_what_a_slow_pass_made_due_is_found(db: Database, due: psycopg.Connectio
 
 
 def test_a_wait_that_was_passed_over_expires_later(db: Database, due: psycopg.Connection) -> None:
-    """P3. Somebody held its row while the floor of expiries rose; it is still the lowest."""
+    """P3. Somebody held its user while the floor of expiries rose; it is still the lowest."""
     add_rule(
         due,
         "w",
@@ -172,7 +172,9 @@ def test_a_wait_that_was_passed_over_expires_later(db: Database, due: psycopg.Co
     emit(due, "u1", "left")
     process(due)
     holder = db.connect(autocommit=False)
-    holder.execute("select from pgwhen.scheduled_action where waiting for update")
+    holder.execute(
+        "select pg_advisory_xact_lock(_pgwhen.bucket_class(), _pgwhen.bucket('default', 'u1'))"
+    )
     due.execute("set app.ahead = '2 minutes'")
     for _ in range(3):
         age_floor(due)

@@ -103,6 +103,7 @@ select results_eq(
 );
 
 -- A wait is over when its time is, paused or not; it is not what became due.
+truncate pgwhen.scheduled_action;
 select t.a_waiting_rule('chase') as chase \gset
 select pgwhen.emit('ordered', 'W1');
 select t.process();

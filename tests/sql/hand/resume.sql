@@ -107,6 +107,7 @@ truncate pgwhen.scheduled_action;
 select t.a_waiting_rule('chase') as chase \gset
 select pgwhen.emit('ordered', 'W1');
 select t.process();
+select t.it_is(_pgwhen.clock() + interval '1 second');
 select pgwhen.pause('no messages');
 select t.it_is(_pgwhen.clock() + interval '2 hours');
 select is(pgwhen.resume(mode => 'skip'), 0::bigint, 'skips no wait');

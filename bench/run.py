@@ -12,6 +12,8 @@ from __future__ import annotations
 import os
 import sys
 
+import claims
+import drain
 import latency
 import throughput
 import writers
@@ -22,6 +24,8 @@ MEASURES = {
     "throughput": throughput.measure,
     "writers": writers.measure,
     "latency": latency.measure,
+    "claims": claims.measure,
+    "drain": drain.measure,
 }
 
 

@@ -1,5 +1,5 @@
--- Actions as the engine writes them: an event, and what came of it. What is due is so from now on,
--- by a clock that is read as the engine does: see sql/engine/due.sql.
+-- Actions as the engine writes them: an event, and what came of it. Due at times of their own, a
+-- microsecond apart from now on, by a clock that is read as the engine does: see sql/engine/due.sql.
 
 create schema bench;
 
@@ -14,7 +14,8 @@ insert into pgwhen.scheduled_action (
     created_date, updated_at, key, event, chain
 )
 select
-    1, 'U' || i, add_actions.action_type, '{"text": "Hello"}', c.now + add_actions.due_in,
+    1, 'U' || i, add_actions.action_type, '{"text": "Hello"}',
+    c.now + add_actions.due_in + i * interval '1 microsecond',
     case when add_actions.status = 'done' then now() end, add_actions.status,
     now(), now(), gen_random_uuid(),
     jsonb_build_object(

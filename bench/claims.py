@@ -1,4 +1,4 @@
-"""claim_actions and complete_actions, against the bare UPDATEs that no queue of rows can do without.
+"""Claiming and acknowledging, against the bare UPDATEs that no queue of rows can do without.
 
 One connection claims 500 due actions and acknowledges them, in two calls, until none is left. The
 yardstick does so on a table of four columns: an UPDATE of 500 rows that are locked with SKIP LOCKED
@@ -111,8 +111,8 @@ def measure(server: Server, scale: float) -> list[Ratio]:
 def _database(server: Server, name: str) -> Database:
     database = Database(server, name)
     with database.connect() as conn:
-        for name in ("actions.sql", "claims.sql"):
-            conn.execute((HERE / name).read_bytes(), prepare=False)
+        for file in ("actions.sql", "claims.sql"):
+            conn.execute((HERE / file).read_bytes(), prepare=False)
         conn.execute("select pgwhen.register_action('note')")
     return database
 

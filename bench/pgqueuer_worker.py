@@ -8,7 +8,7 @@ import asyncpg
 import uvloop
 from pgqueuer import PgQueuer
 from pgqueuer.db import AsyncpgDriver
-from pgqueuer.models import Job
+from pgqueuer.models import Job  # noqa: TC002 -- pgqueuer reads the annotation
 
 
 async def main(count: int) -> None:
@@ -18,6 +18,7 @@ async def main(count: int) -> None:
 
     @worker.entrypoint("bench")
     async def bench(job: Job) -> None:
+        del job
         nonlocal left
         left -= 1
         if left == 0:

@@ -1,10 +1,11 @@
--- Actions as the engine writes them: an event, and what came of it. Due at times of their own, a
--- microsecond apart from now on, by a clock that is read as the engine does: see sql/engine/due.sql.
+-- Actions as the engine writes them: an event, and what came of it. Due at times of their own, from
+-- now on, by a clock that is read as the engine does: see sql/engine/due.sql.
 
 create schema bench;
 
 create function bench.add_actions(
-    action_type text, how_many bigint, due_in interval default '0', status text default 'pending'
+    action_type text, how_many bigint, due_in interval default '0', status text default 'pending',
+    apart interval default '1 microsecond'
 )
 returns void
 language sql
@@ -15,7 +16,7 @@ insert into pgwhen.scheduled_action (
 )
 select
     1, 'U' || i, add_actions.action_type, '{"text": "Hello"}',
-    c.now + add_actions.due_in + i * interval '1 microsecond',
+    c.now + add_actions.due_in + i * add_actions.apart,
     case when add_actions.status = 'done' then now() end, add_actions.status,
     now(), now(), gen_random_uuid(),
     jsonb_build_object(

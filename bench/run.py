@@ -15,6 +15,7 @@ import sys
 import claims
 import drain
 import latency
+import scheduled
 import throughput
 import writers
 from cluster import cluster
@@ -26,6 +27,7 @@ MEASURES = {
     "latency": latency.measure,
     "claims": claims.measure,
     "drain": drain.measure,
+    "scheduled": scheduled.measure,
 }
 
 

@@ -110,7 +110,8 @@ def _outcome(claim: Claim, result: Result) -> Outcome:
         except ActionError as exc:
             error = exc
         else:
-            log.debug("action done", extra={"fields": _fields(claim)})
+            if log.isEnabledFor(logging.DEBUG):
+                log.debug("action done", extra={"fields": _fields(claim)})
             return Done(context.action_id, claim.token, value)
     # No message here: it may hold what a customer wrote. It is in the action's row.
     log.warning(

@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 SLEEP = 1.0
 FIRST_PAUSE = 0.002
 LONGEST_PAUSE = 0.025
+#: Actions claimed in one call: while some are claimed, others are handled, and others told.
+CLAIMS = 500
 
 
 class Pump:
@@ -111,7 +113,7 @@ class Pump:
         room = self._dispatcher.room()
         if not types or not room:
             return False
-        claims = await self._database.claim_actions(types, room)
+        claims = await self._database.claim_actions(types, min(room, CLAIMS))
         self._dispatcher.start(claims)
         if claims:
             self._fruitless = 0.0

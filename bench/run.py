@@ -3,7 +3,7 @@
 Rounds of the two sides alternate, so that what else the machine does falls on both. Prints
 progress, and last one line for each ratio: name, value, goal, and `ok` or `short`.
 
-BENCH_SCALE sets the counts (1 ends within fifteen minutes on two cores, 0.05 is a smoke test);
+BENCH_SCALE sets the counts (1 ends within half an hour on two cores, 0.05 is a smoke test);
 names as arguments choose among the measures.
 """
 

@@ -63,6 +63,8 @@ def loads(text: str | bytes) -> Any:
 
     What even so cannot be read is None: its actions come back when their deadline has passed.
     """
+    if isinstance(text, bytes):
+        text = text.decode()  # json.loads would look for the encoding first
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

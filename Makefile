@@ -81,8 +81,8 @@ bench: db ## Measure, beside peers; prints name, value, goal and verdict of each
 	$(WITH_DB) $(BIN)/python bench/run.py
 
 .PHONY: example
-example: db ## Run an example and check its totals: make example NAME=cdnow
-	$(WITH_DB) $(BIN)/python examples/$(or $(NAME),$(error say which: NAME=$(notdir $(wildcard examples/*))))/run.py
+example: $(READY) ## Run an example, and check its totals: make example NAME=follow_up
+	$(BIN)/python examples/$(or $(NAME),$(error say which with NAME=, one of: $(notdir $(wildcard examples/*))))/run.py
 
 .PHONY: clean
 clean: ## Remove what was built, the private cluster included

@@ -53,6 +53,8 @@ create table pgwhen.line_user (
     attributes jsonb not null default '{}',
     time_zone text,
     is_friend boolean not null default true,
+    -- When the event happened that is_friend follows.
+    friend_changed_at timestamptz,
     created_date timestamptz not null,
     updated_date timestamptz not null,
     constraint line_user_pkey primary key (line_oa_id, user_id),
@@ -300,6 +302,9 @@ create table _pgwhen.outbox (
     autovacuum_vacuum_cost_delay = 0
 );
 
+-- Clicks that are still to be processed: what keeps a wait from expiring.
+create index outbox_click_idx on _pgwhen.outbox (user_id) where type = 'campaign_click';
+
 -- Processed events, kept for settings.eventRetention and dropped by the partition.
 create table _pgwhen.processed_event (
     id bigint not null,
@@ -402,11 +407,17 @@ create table pgwhen.scheduled_action (
     parent_id bigint,
     event jsonb,
     chain bigint[] not null default '{}',
-    -- What it waits for, and whether it does so now; clicks count from that moment on.
+    -- What it waits for, and whether it does so now; clicks count from that moment on (null: none
+    -- does any more).
     wait jsonb,
     waiting boolean not null default false,
     counts_from timestamptz,
     outcome text,
+    -- The delay that it was made with, compiled; null for what was to be done at once.
+    delay jsonb,
+    -- Whether the user had a row of line_user: only then can they be gone when it is due.
+    user_known boolean not null default false,
+    deduplication_key text,
     result jsonb,
     error_message text,
     held_by bigint,
@@ -417,6 +428,9 @@ create table pgwhen.scheduled_action (
     constraint scheduled_action_claim_is_whole check (
         (status = 'processing') = (claim_token is not null)
         and (status = 'processing') = (deadline is not null)
+    ),
+    constraint scheduled_action_wait_is_whole check (
+        not waiting or (status = 'pending' and wait is not null and expires_at is not null)
     )
 ) with (
     autovacuum_vacuum_scale_factor = 0.02,
@@ -435,6 +449,8 @@ create index idx_scheduled_action_processing
 on pgwhen.scheduled_action (deadline) where status = 'processing';
 create index idx_scheduled_action_user
 on pgwhen.scheduled_action (user_id, trigger_rule_id) where status = 'pending';
+create unique index uq_scheduled_action_deduplication
+on pgwhen.scheduled_action (line_oa_id, deduplication_key) where deduplication_key is not null;
 create index idx_scheduled_action_ended
 on pgwhen.scheduled_action (updated_at) where status in ('done', 'failed', 'cancelled');
 
@@ -530,6 +546,7 @@ create type pgwhen.tick_report as (
     events integer,
     actions integer,
     recovered integer,
+    expired integer,
     more boolean
 );
 
@@ -583,7 +600,9 @@ create type _pgwhen.firing as (
     log_all boolean,
     workflow_id bigint,
     workflow_node_path text[],
-    verdict text
+    verdict text,
+    parent_id bigint,
+    step text
 );
 
 -- The verdicts on a batch that have consequences, and whether any asks for a frequency or is not to
@@ -610,9 +629,18 @@ create type _pgwhen.batch as (
     alone boolean
 );
 
+-- Actions whose time has come, the rules that they are of, and those of them that a gate has to
+-- look at whatever their rule.
+create type _pgwhen.due as (
+    ids bigint[],
+    rules bigint[],
+    asking bigint[]
+);
+
 create type _pgwhen.fired as (
     claimed jsonb,
-    sql_actions pgwhen.claimed_action[]
+    sql_actions pgwhen.claimed_action[],
+    scheduled bigint[]
 );
 
 create type _pgwhen.sifted as (

@@ -3,7 +3,7 @@
 --
 -- pgwhen_admin         everything pgwhen_editor        rules and audiences; sees all pgwhen_worker
 -- takes, claims and settles; no table at all pgwhen_viewer        sees all but secrets
--- pgwhen_application   writes events: the source tables, users, emit()
+-- pgwhen_application   writes events: the source tables, users, emit(); schedules actions
 
 revoke all on all tables in schema pgwhen, _pgwhen
 from public, pgwhen_admin, pgwhen_editor, pgwhen_worker, pgwhen_viewer, pgwhen_application;
@@ -47,6 +47,8 @@ grant execute on function
 pgwhen.emit(text, text, jsonb, text, text, timestamptz),
 pgwhen.event_time(timestamptz),
 pgwhen.mute(boolean),
+pgwhen.schedule_action(text, text, jsonb, timestamptz, jsonb, text, text, text),
+pgwhen.schedule_actions(text, text [], jsonb [], timestamptz, jsonb, text, text, text []),
 _pgwhen.event_clock(),
 _pgwhen.clock()
 to pgwhen_admin, pgwhen_editor, pgwhen_application;
@@ -74,12 +76,13 @@ to pgwhen_admin, pgwhen_editor;
 grant usage on schema _pgwhen to pgwhen_admin, pgwhen_worker;
 
 grant execute on routine
-pgwhen.process_events(text, text [], integer, integer, boolean),
+pgwhen.process_events(text, text [], integer, integer, boolean, boolean),
 pgwhen.claim_actions(text, integer, text []),
 pgwhen.complete_actions(text, bigint [], uuid [], jsonb []),
 pgwhen.fail_actions(text, bigint [], uuid [], jsonb []),
 pgwhen.release_actions(text, bigint [], uuid []),
 pgwhen.recover_stale_actions(integer),
+pgwhen.expire_actions(integer),
 pgwhen.tick(integer),
 pgwhen.run_ticks(numeric, boolean, bigint),
 pgwhen.maintain(integer),
@@ -114,6 +117,7 @@ _pgwhen.call_each(text, text, pgwhen.claimed_action []),
 _pgwhen.call_batch(text, text, pgwhen.claimed_action []),
 _pgwhen.context_of(pgwhen.claimed_action),
 _pgwhen.action_context(bigint, integer, bigint, jsonb, uuid),
+_pgwhen.tracking_id(uuid),
 _pgwhen.cause_of_action(pgwhen.claimed_action),
 _pgwhen.cause_of_actions(pgwhen.claimed_action []),
 _pgwhen.put_off(pgwhen.claimed_action),

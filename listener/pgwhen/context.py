@@ -46,6 +46,11 @@ class Context:
         return UUID(self.idempotency_key)
 
     @property
+    def tracking_id(self) -> str:
+        """What a click carries that came from what this action sends; see docs/delays.md."""
+        return self.idempotency_uuid.hex
+
+    @property
     def logger(self) -> Log:
         """A logger that names the action in every line."""
         return _logger(self.action_type, action=self.action_id, attempt=self.attempt)

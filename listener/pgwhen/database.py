@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Pool = AsyncConnectionPool[Connection]
 
 #: Seconds that an answer may be late after the server should have given up by itself.
-SLACK = 3.0
+SLACK = 2.0
 #: Seconds for the answer of a connection that is in doubt.
 PROOF = 2.0
 
@@ -36,7 +36,7 @@ class Pass:
 
     events: int
     more: bool
-    #: In how many seconds the next thing is due for this worker, 0 if it is; None if nothing is.
+    #: In how many seconds the next thing is due for this worker; None if nothing is soon.
     due_in: float | None
     claims: list[Claim]
 
@@ -85,16 +85,18 @@ class Database:
         )
 
     async def process_events(
-        self, action_types: Sequence[str], *, claim_limit: int, suspect: bool
+        self, action_types: Sequence[str], *, claim_limit: int, suspect: bool, look_ahead: bool
     ) -> Pass:
         """Process a batch of events and claim at most *claim_limit* of the actions they caused.
 
         *suspect* says that the call before died: this one then only marks what it was about.
+        *look_ahead* asks when something will be due.
         """
         rows = await self._call(
             "select p.*, clock_timestamp() as now from pgwhen.process_events("
-            "worker => %s, action_types => %s, claim_limit => %s, suspect => %s) as p",
-            [self._worker, list(action_types), claim_limit, suspect],
+            "worker => %s, action_types => %s, claim_limit => %s, suspect => %s,"
+            " look_ahead => %s) as p",
+            [self._worker, list(action_types), claim_limit, suspect, look_ahead],
             self._pump,
         )
         row = rows[0]

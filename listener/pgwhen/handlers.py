@@ -41,6 +41,8 @@ class Handler:
     #: The most actions that one call takes; None for a handler of single actions.
     batch: int | None
     config_schema: Mapping[str, Any] | None
+    #: Whether its actions reach the user only while they are a friend.
+    send: bool = False
     threaded: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -71,11 +73,16 @@ class Handler:
     @property
     def options(self) -> dict[str, Any]:
         """What the database is told of the handler."""
-        return {"batch": self.batch} if self.batch else {}
+        batch = {"batch": self.batch} if self.batch else {}
+        return {**batch, "send": True} if self.send else batch
 
 
 def action(
-    name: str, *, batch: int | None = None, config_schema: Mapping[str, Any] | None = None
+    name: str,
+    *,
+    batch: int | None = None,
+    config_schema: Mapping[str, Any] | None = None,
+    send: bool = False,
 ) -> Callable[[F], F]:
     """Declare a function as the handler of action type *name*.
 
@@ -83,12 +90,13 @@ def action(
     value or None. With *batch* it is called as `function(batch)` for up to so many actions of one
     account and returns a list of `Result`, one for each. It may be `async` or not; one that is not
     runs in a thread. *config_schema*, a JSON Schema, is what rules' action_config must fit.
+    With *send*, pending actions for users who are no friends any more are cancelled.
 
     Raises HandlerError if the function cannot be called so.
     """
 
     def declare(function: F) -> F:
-        handler = Handler(name, function, batch, config_schema)
+        handler = Handler(name, function, batch, config_schema, send)
         setattr(function, MARK, (*getattr(function, MARK, ()), handler))
         return function
 

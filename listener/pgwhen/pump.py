@@ -30,6 +30,8 @@ FIRST_PAUSE = 0.002
 LONGEST_PAUSE = 0.025
 #: Actions claimed in one call: while some are claimed, others are handled, and others told.
 CLAIMS = 500
+#: Seconds after which a stream of events is interrupted to look when something will be due.
+LOOK_EVERY = 0.05
 
 
 class Pump:
@@ -51,6 +53,7 @@ class Pump:
         self._pause = FIRST_PAUSE
         self._suspect = False
         self._events = 0
+        self._looked_at = 0.0
         #: On the loop's clock; None if nothing is waiting.
         self._due_at: float | None = None
         self._fruitless = 0.0
@@ -81,13 +84,11 @@ class Pump:
                 await self._doorbell.wait(FIRST_PAUSE)
                 return
             verdict = await self._doorbell.try_sleep()
-            if verdict == "granted":
-                return
             if verdict == "writer":
                 await self._doorbell.wait(self._pause)
                 self._pause = min(2 * self._pause, LONGEST_PAUSE)
                 return
-            if await self._scan():
+            if verdict == "granted" or await self._scan():
                 return
         self._pause = FIRST_PAUSE
         await self._doorbell.wait(min(self._sleep, self._until_due()))
@@ -95,16 +96,21 @@ class Pump:
     async def _scan(self) -> bool:
         """Process a batch of events and start what it caused; return whether to go on at once."""
         types = self._dispatcher.action_types()
+        looks = not self._events or _now() > self._looked_at + LOOK_EVERY
         done = await self._database.process_events(
-            types, claim_limit=self._dispatcher.room(), suspect=self._suspect
+            types, claim_limit=self._dispatcher.room(), suspect=self._suspect, look_ahead=looks
         )
         self._suspect = False
         self._events = done.events
         if done.events:
             self._pause = FIRST_PAUSE
         self._dispatcher.start(done.claims)
-        self._due_at = None if done.due_in is None else _now() + done.due_in
-        claimed = done.due_in is not None and done.due_in <= 0 and await self._claim(types)
+        if looks:
+            self._looked_at = _now()
+            self._due_at = None if done.due_in is None else self._looked_at + done.due_in
+        elif not done.events:  # so it may have been rung for something that is due: look at once
+            return True
+        claimed = self._due_at is not None and self._due_at <= _now() and await self._claim(types)
         return done.more or claimed
 
     async def _claim(self, types: list[str]) -> bool:

@@ -17,7 +17,8 @@ select pg_catalog.jsonb_build_object(
     'attempt', action_context.attempt,
     'rule', action_context.rule_id,
     'event', action_context.event,
-    'idempotencyKey', action_context.idempotency_key
+    'idempotencyKey', action_context.idempotency_key,
+    'trackingId', _pgwhen.tracking_id(action_context.idempotency_key)
 );
 $$;
 

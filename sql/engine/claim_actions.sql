@@ -46,6 +46,8 @@ Raises PW202 outside READ COMMITTED, PW301 for an empty worker name or a batch_s
   select * from pgwhen.claim_actions(worker => 'w-1', action_types => '{send_message}');
 $doc$;
 
+-- What is due is locked first, then goes through the gates, then is claimed. Where a whole batch is
+-- stopped the next one is looked at, but not for ever: a caller that got nothing asks again.
 create or replace function _pgwhen.claim(worker text, batch_size integer, action_types text[])
 returns setof pgwhen.scheduled_action
 language plpgsql
@@ -53,8 +55,11 @@ volatile
 as $$
 declare
     v_types constant text[] := _pgwhen.unpaused_types(claim.action_types);
+    v_is_paused constant boolean := _pgwhen.any_pause();
     v_now timestamptz;
+    v_until timestamptz;
     v_deadline timestamptz;
+    v_due _pgwhen.due;
     v_ids bigint[];
 begin
     if claim.batch_size < 1 then
@@ -64,10 +69,18 @@ begin
 
     perform _pgwhen.raise_due_floors(v_types);
     v_now := _pgwhen.write_clock();
+    v_until := v_now + _pgwhen.yield_after();
     v_deadline := _pgwhen.attempt_deadline(v_now);
-    v_ids := case when _pgwhen.any_pause()
-        then _pgwhen.sift_due(v_types, v_now, claim.batch_size)
-        else _pgwhen.lock_due(v_types, v_now, claim.batch_size) end;
+    loop
+        v_due := case when v_is_paused
+            then _pgwhen.sift_due(v_types, v_now, claim.batch_size)
+            else _pgwhen.lock_due(v_types, v_now, claim.batch_size) end;
+        if v_due.ids is null then
+            return;
+        end if;
+        v_ids := _pgwhen.gate(v_due, v_now);
+        exit when v_ids <> '{}' or _pgwhen.clock() > v_until;
+    end loop;
 
     return query
     update pgwhen.scheduled_action as a
@@ -84,19 +97,44 @@ $$;
 
 -- Lock order: scheduled_action, SKIP LOCKED, so never waiting. The types are walked one by one,
 -- each along its own part of idx_scheduled_action_pending, so the due backlog of a type that nobody
--- serves costs nobody anything. An array cannot hold more rows than the limit.
+-- serves costs nobody anything. Who is gone, or no friend, is seen here by one look at each user,
+-- and at none for an action that was to be done at once and is no send: the gate then has only
+-- those to judge that it may stop.
 create or replace function _pgwhen.lock_due(action_types text[], now timestamptz, size integer)
-returns bigint[]
+returns _pgwhen.due
 language plpgsql
 volatile
 as $$
+declare
+    v_sends constant text[] := _pgwhen.sends(lock_due.action_types);
+    v_due _pgwhen.due;
 begin
-    return array(
-        select d.id
+    select
+        array_agg(l.id),
+        array_agg(distinct l.trigger_rule_id) filter (where l.trigger_rule_id is not null),
+        array_agg(l.id) filter (
+            where
+            l.asks_again
+            or (l.asks_for_user or l.is_send) and coalesce(
+                (
+                    select l.is_send and not u.is_friend
+                    from pgwhen.line_user as u
+                    where u.line_oa_id = l.line_oa_id and u.user_id = l.user_id
+                ),
+                l.asks_for_user
+            )
+        )
+    into v_due
+    from (
+        select d.*
         from (select distinct u from unnest(lock_due.action_types) as u) as t (action_type)
         cross join lateral _pgwhen.bound('due:' || t.action_type) as b
         cross join lateral (
-            select a.id, a.execute_at
+            select
+                a.id, a.execute_at, a.trigger_rule_id, a.action_type, a.line_oa_id, a.user_id,
+                a.user_known and (a.delay is not null or a.retry_count > 0) as asks_for_user,
+                a.action_type = any(v_sends) as is_send,
+                coalesce(a.delay ? 'reEvaluateConditions', false) as asks_again
             from pgwhen.scheduled_action as a
             where
                 a.status = 'pending'
@@ -111,7 +149,8 @@ begin
         ) as d
         order by d.execute_at, d.id
         limit lock_due.size
-    );
+    ) as l;
+    return v_due;
 end;
 $$;
 

@@ -22,11 +22,12 @@ declare
         else _pgwhen.builtin_types() end;
     v_turn record;
 begin
+    firings := _pgwhen.when_pending(dispatch.firings);
     if exists (select from _pgwhen.pause) then
         firings := _pgwhen.set_aside(firings);
     end if;
     if cardinality(dispatch.firings) = 0 then
-        return row('[]'::jsonb, '{}'::pgwhen.claimed_action[])::_pgwhen.fired;
+        return row('[]'::jsonb, '{}'::pgwhen.claimed_action[], '{}')::_pgwhen.fired;
     end if;
 
     if not exists (

@@ -1,8 +1,8 @@
--- What is due: along idx_scheduled_action_pending for each type, and along
--- idx_scheduled_action_processing for deadlines, each scan from its floor (floor.sql). Positions
--- are times in microseconds. So whoever makes a row due reads the clock by write_clock(), and makes
--- it due no earlier. A row that is below its floor all the same (a clock that went back, a write as
--- a replica) is found by lower_floors().
+-- What is due: along idx_scheduled_action_pending for each type, idx_scheduled_action_processing
+-- for deadlines, idx_scheduled_action_waiting for expiries, each scan from its floor (floor.sql).
+-- Positions are times in microseconds. So whoever makes a row due reads the clock by write_clock(),
+-- and makes it due no earlier. A row that is below its floor all the same (a clock that went back,
+-- a write as a replica) is found by lower_floors().
 
 -- The clock, for a transaction that has its id before it reads it.
 create or replace function _pgwhen.write_clock()
@@ -111,6 +111,22 @@ order by a.deadline
 limit 1;
 $$;
 
+create or replace function _pgwhen.first_expiry(since timestamptz, until timestamptz)
+returns setof timestamptz
+language sql
+stable
+as $$
+select a.expires_at
+from pgwhen.scheduled_action as a
+where
+    a.status = 'pending'
+    and a.waiting
+    and a.expires_at > first_expiry.since
+    and a.expires_at <= first_expiry.until
+order by a.expires_at, a.id
+limit 1;
+$$;
+
 -- Looks ahead no further than a listener sleeps.
 create or replace function _pgwhen.next_due_seconds(action_types text[])
 returns float8
@@ -121,22 +137,28 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_now constant timestamptz := _pgwhen.clock();
+    v_until constant timestamptz := v_now + interval '2 seconds';
 begin
-    return (
-        select extract(epoch from min(d.execute_at) - v_now)
-        from (
-            select u from unnest(next_due_seconds.action_types) as u
-            union all
-            select t.name from _pgwhen.action_type as t where t.kind = 'sql'
-        ) as t (name)
-        cross join lateral _pgwhen.bound('due:' || t.name) as b
-        cross join lateral _pgwhen.first_due(
-            t.name, b.since, v_now + interval '2 seconds'
-        ) as d (execute_at)
-        where not exists (
-            select from _pgwhen.pause as p where _pgwhen.pauses_type(p, t.name)
+    return extract(epoch from least(
+        (
+            select min(d.execute_at)
+            from (
+                select u from unnest(next_due_seconds.action_types) as u
+                union all
+                select t.name from _pgwhen.action_type as t where t.kind = 'sql'
+            ) as t (name)
+            cross join lateral _pgwhen.bound('due:' || t.name) as b
+            cross join lateral _pgwhen.first_due(t.name, b.since, v_until) as d (execute_at)
+            where not exists (
+                select from _pgwhen.pause as p where _pgwhen.pauses_type(p, t.name)
+            )
+        ),
+        (
+            select d.expires_at
+            from _pgwhen.bound('expiry') as b
+            cross join lateral _pgwhen.first_expiry(b.since, v_until) as d (expires_at)
         )
-    );
+    ) - v_now);
 end;
 $$;
 
@@ -182,6 +204,26 @@ begin
 end;
 $$;
 
+create or replace function _pgwhen.raise_expiry_floor()
+returns void
+language plpgsql
+volatile
+as $$
+declare
+    v_now constant timestamptz := _pgwhen.clock();
+begin
+    perform _pgwhen.raise_floors(array(
+        select row(
+            'expiry', b.floor, b.open,
+            (select _pgwhen.position_of(d) from _pgwhen.first_expiry(b.since, v_now) as d),
+            _pgwhen.position_of(v_now) - 1
+        )::_pgwhen.scan
+        from _pgwhen.bound('expiry') as b
+        where _pgwhen.is_ripe(b.floor)
+    ));
+end;
+$$;
+
 -- Walks everything, once a minute: a row below its floor takes the floor down to it.
 create or replace function _pgwhen.lower_floors()
 returns void
@@ -208,6 +250,10 @@ begin
             when f.name = 'deadline' then (
                 select _pgwhen.position_of(d)
                 from _pgwhen.first_deadline('-infinity', _pgwhen.time_of(f.position)) as d
+            )
+            when f.name = 'expiry' then (
+                select _pgwhen.position_of(d)
+                from _pgwhen.first_expiry('-infinity', _pgwhen.time_of(f.position)) as d
             )
             when f.name like 'due:%' then (
                 select _pgwhen.position_of(d)

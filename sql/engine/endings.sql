@@ -5,7 +5,8 @@ create or replace function _pgwhen.ending_of(
     firing _pgwhen.firing,
     status text,
     error_message text default null,
-    audience_id bigint default null
+    audience_id bigint default null,
+    give_back boolean default null
 )
 returns _pgwhen.ending
 language sql
@@ -18,7 +19,7 @@ select row(
     (ending_of.firing).event_id, (ending_of.firing).at,
     (ending_of.firing).action_type, (ending_of.firing).action_config,
     ending_of.status, ending_of.error_message, null, (ending_of.firing).uuid,
-    ending_of.status = 'failed'
+    coalesce(ending_of.give_back, ending_of.status = 'failed')
 )::_pgwhen.ending;
 $$;
 
@@ -37,7 +38,7 @@ select row(
     (firing_of.rule).frequency, (firing_of.rule).period, (firing_of.rule).calendar,
     (firing_of.rule).action_type, (firing_of.rule).action_config, (firing_of.rule).delay,
     null, (firing_of.rule).log_all, (firing_of.rule).workflow_id,
-    (firing_of.rule).workflow_node_path, null
+    (firing_of.rule).workflow_node_path, null, null, null
 )::_pgwhen.firing;
 $$;
 

@@ -17,10 +17,19 @@ as $$
 declare
     v_events _pgwhen.outbox[] := _pgwhen.withdraw(fire.ids);
     v_fired _pgwhen.fired;
-    v_all _pgwhen.fired := row('[]'::jsonb, '{}'::pgwhen.claimed_action[])::_pgwhen.fired;
+    v_all _pgwhen.fired := row('[]'::jsonb, '{}'::pgwhen.claimed_action[], '{}')::_pgwhen.fired;
     v_round _pgwhen.outbox[];
+    v_clicks boolean;
 begin
+    v_clicks := exists (
+        select
+        from unnest(v_events) as e
+        where e.type in ('campaign_click', 'pgwhen.wait_opened')
+    );
     if cardinality(v_events) = 1 then
+        if v_clicks then
+            perform _pgwhen.resolve_clicks(v_events);
+        end if;
         return _pgwhen.carry_out(
             _pgwhen.verdicts(v_events), fire.worker, fire.action_types, fire.room, false
         );
@@ -38,6 +47,9 @@ begin
         group by e.turn
         order by e.turn
     loop
+        if v_clicks then
+            perform _pgwhen.resolve_clicks(v_round);
+        end if;
         v_fired := _pgwhen.carry_out(
             _pgwhen.verdicts(v_round), fire.worker, fire.action_types,
             fire.room - jsonb_array_length(v_all.claimed), false

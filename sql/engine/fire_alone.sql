@@ -17,6 +17,7 @@ declare
     v_why text;
 begin
     v_events := _pgwhen.withdraw(array[fire_alone.event_id]);
+    perform _pgwhen.resolve_clicks(v_events);
     for v_rule in
         select m.*
         from unnest(v_events) as e

@@ -17,7 +17,8 @@ as $$
 select
     e.id, e.uuid, e.line_oa_id, e.user_id, e.type, e.key, e.old, e.new, e.data, e.at, e.chain,
     r.trigger_rule_id, r.organization_id, r.frequency, r.period, r.calendar, r.action_type,
-    r.action_config, r.delay, u.value, r.log_all, r.workflow_id, r.workflow_node_path, j.verdict
+    r.action_config, r.delay, u.value, r.log_all, r.workflow_id, r.workflow_node_path, j.verdict,
+    null::bigint, null::text
 from (
     select
         u.*,
@@ -39,7 +40,11 @@ cross join lateral (
             r.condition_path is not null
             and _pgwhen.condition_holds(r, e.line_oa_id, e.user_id, e.at, e.doc) is not true
             then 'condition_false'
-        when r.delay ? 'until' and _pgwhen.moment_in(u.value) is null then 'no_moment'
+        when
+            r.delay is not null  -- else both operands of `and` are evaluated
+            and r.delay ? 'until'
+            and _pgwhen.moment_in(u.value) is null
+            then 'no_moment'
         else 'fire'
     end as verdict
 ) as j

@@ -21,7 +21,8 @@ create or replace function pgwhen.process_events(
     action_types text[] default '{}',
     batch_size integer default null,
     claim_limit integer default null,
-    suspect boolean default false
+    suspect boolean default false,
+    look_ahead boolean default true
 )
 returns pgwhen.pass
 language plpgsql
@@ -98,19 +99,22 @@ begin
     v_waiting := pg_catalog.set_config('lock_timeout', v_lock_timeout, true);
 
     v_pass.more := v_batch.more or v_todo <> '{}';
-    v_pass.next_due_seconds := _pgwhen.next_due_seconds(action_types);
+    if look_ahead then
+        v_pass.next_due_seconds := _pgwhen.next_due_seconds(action_types);
+    end if;
     return v_pass;
 end;
 $$;
 
-comment on function pgwhen.process_events(text, text[], integer, integer, boolean) is
+comment on function pgwhen.process_events(text, text[], integer, integer, boolean, boolean) is
 $doc$Process one batch of events in one transaction: find the rules, judge, reserve, make actions.
 
 SQL actions that are due now are done in it, exactly once. Actions of the action_types that the
 caller serves come back claimed by it (as by claim_actions, claim_limit at most); others wait as
 pending rows. The events of one user are processed one at a time, in the order of the outbox,
 however many callers there are. `more` says that there is more at once, next_due_seconds in how
-many seconds something will be due for this caller (null: nothing within two seconds).
+many seconds something will be due for this caller (null: nothing within two seconds, or
+look_ahead => false, for a caller that has looked a moment ago).
 
 What raises harms only itself: the batch is halved down to the one event and rule, which becomes a
 failed row of trigger_log. If a call is lost with its connection or to statement_timeout, call

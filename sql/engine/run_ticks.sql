@@ -17,6 +17,7 @@ declare
     v_claimed pgwhen.claimed_action[];
     v_events integer;
     v_recovered integer;
+    v_expired integer;
     v_ran integer;
     v_did integer;
 begin
@@ -34,6 +35,8 @@ begin
         end if;
         commit;
         v_recovered := pgwhen.recover_stale_actions();
+        v_expired := pgwhen.expire_actions();
+        commit;
         v_claimed := _pgwhen.claim_sql_actions(v_worker, null);
         commit;
         v_ran := _pgwhen.run_claimed(v_worker, v_claimed);
@@ -42,7 +45,7 @@ begin
         commit;
         perform _pgwhen.lower_floors();
         commit;
-        v_did := v_events + v_recovered + v_ran;
+        v_did := v_events + v_recovered + v_expired + v_ran;
         done := done + v_did;
         exit when v_did = 0 or _pgwhen.clock() > v_until;
     end loop;

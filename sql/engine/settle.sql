@@ -5,6 +5,10 @@
 -- An ending without action_id is an action that never was a row (a SQL action done at once, a
 -- suppression, a parked event); what it says of itself is what is logged. Lock order:
 -- scheduled_action by id, then reservations by (rule, user).
+--
+-- An action that waits after its send has not ended when it has succeeded: open_waits(). Of what
+-- waits, a click ('success') or the time ('expired') is the end; both without a token, and only
+-- while it waits. A late click is the ending of nothing, logged beside its action.
 
 create or replace function _pgwhen.settle(endings _pgwhen.ending[])
 returns setof bigint
@@ -12,24 +16,35 @@ language plpgsql
 volatile
 as $$
 declare
-    v_now constant timestamptz := _pgwhen.clock();
+    v_now constant timestamptz := _pgwhen.write_clock();
     v_ids constant bigint[] := array(
         select e.action_id from unnest(settle.endings) as e where e.action_id is not null
     );
     v_settled bigint[];
+    v_opened bigint[] := '{}';
 begin
     if cardinality(settle.endings) = 0 then
         return;
     end if;
-    perform _pgwhen.lock_actions(v_ids);
+    if _pgwhen.lock_actions(v_ids) then
+        v_opened := _pgwhen.open_waits(settle.endings, v_now);
+    end if;
 
     with ended as (
         update pgwhen.scheduled_action as a
         set
-            status = case e.status
-                when 'success' then 'done' when 'failed' then 'failed' else 'cancelled' end,
-            executed_at = case when e.status in ('success', 'failed')
+            status = case
+                when e.status = 'success' then 'done'
+                when e.status = 'failed' then 'failed'
+                when e.status = 'expired' and a.wait ?| '{after, onExpire}' then 'done'
+                else 'cancelled' end,
+            executed_at = case when e.status in ('success', 'failed') and not a.waiting
                 then v_now else a.executed_at end,
+            waiting = false,
+            outcome = case
+                when e.status = 'expired' then 'not_clicked'
+                when e.status = 'success' and a.waiting then 'clicked'
+                else a.outcome end,
             updated_at = v_now,
             result = coalesce(e.result, a.result),
             error_message = e.error_message,
@@ -42,7 +57,10 @@ begin
             a.id = any(v_ids)
             and a.id = e.action_id
             and a.status in ('pending', 'processing')
-            and (e.token is null or (a.status = 'processing' and a.claim_token = e.token))
+            and case
+                when e.token is not null
+                    then a.status = 'processing' and a.claim_token = e.token
+                else a.waiting or e.status in ('failed', 'cancelled') end
         returning
             a.id, a.trigger_rule_id, e.audience_id, a.line_oa_id, a.user_id,
             a.event ->> 'type' || coalesce(':' || (a.event ->> 'key'), '') as trigger_on,
@@ -58,33 +76,36 @@ begin
         from ended as d
         union all
         select
-            v_now, null, e.trigger_rule_id, e.audience_id, e.line_oa_id, e.user_id, e.trigger_on,
+            v_now, e.action_id, e.trigger_rule_id, e.audience_id, e.line_oa_id, e.user_id, e.trigger_on,
             e.event_id, e.event_at, e.action_type, e.action_config, e.status, e.error_message
         from unnest(settle.endings) as e
-        where e.action_id is null
+        where e.action_id is null or e.status = 'late_click'
     )
     select array_agg(d.id) into v_settled from ended as d;
 
     perform _pgwhen.give_back(settle.endings, v_settled);
-    return query select unnest(v_settled);
+    return query select unnest(v_opened || v_settled);
 end;
 $$;
 
 -- Rows by their ids in an array and in order: an index scan under any statistics, and one lock
--- order.
+-- order. True where any of them has a wait.
 create or replace function _pgwhen.lock_actions(ids bigint[])
-returns void
+returns boolean
 language plpgsql
 volatile
 as $$
 begin
-    if lock_actions.ids <> '{}' then
-        perform
-        from pgwhen.scheduled_action as a
-        where a.id = any(lock_actions.ids)
-        order by a.id
-        for no key update;
-    end if;
+    return lock_actions.ids <> '{}' and (
+        select bool_or(l.has_wait)
+        from (
+            select a.wait is not null as has_wait
+            from pgwhen.scheduled_action as a
+            where a.id = any(lock_actions.ids)
+            order by a.id
+            for no key update
+        ) as l
+    );
 end;
 $$;
 

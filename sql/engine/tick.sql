@@ -16,6 +16,7 @@ begin
     v_pass := pgwhen.process_events('tick', batch_size => tick.batch_size);
     v_report.events := v_pass.events;
     v_report.recovered := pgwhen.recover_stale_actions(tick.batch_size);
+    v_report.expired := pgwhen.expire_actions(tick.batch_size);
     v_claimed := _pgwhen.claim_sql_actions('tick', tick.batch_size);
     v_report.actions := _pgwhen.run_claimed('tick', v_claimed, v_until);
     perform _pgwhen.park_runaways();
@@ -29,9 +30,9 @@ comment on function pgwhen.tick(integer) is
 $doc$Do one bounded pass over everything that time has made due; says whether more is due at once.
 
 Processes a batch of events (SQL actions are done, Python actions wait for a worker), recovers
-stale actions, runs due SQL actions. Harmless to run twice or in parallel. One transaction, so an
-action that kills its backend is met again by the next tick: run_ticks() commits in between
-and isolates it.
+stale actions, ends waits whose time is over, runs due SQL actions. Harmless to run twice or in
+parallel. One transaction, so an action that kills its backend is met again by the next tick:
+run_ticks() commits in between and isolates it.
 
 Raises PW202 outside READ COMMITTED.
 

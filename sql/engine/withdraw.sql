@@ -1,6 +1,7 @@
 -- _pgwhen.withdraw: events out of the outbox, if the caller may: with its bucket held, nobody else
 -- works on these users. They are kept for settings.eventRetention ("why did this event do
--- nothing?"); those that are parked, with the reason, whatever the setting.
+-- nothing?"); those that are parked, with the reason, whatever the setting, and clicks for a day at
+-- least, because a wait may begin only after the click that ends it was processed.
 
 create or replace function _pgwhen.withdraw(ids bigint[], parked text default null)
 returns _pgwhen.outbox[]
@@ -25,7 +26,7 @@ begin
         )
         select g.*, v_now, withdraw.parked
         from gone as g
-        where v_keep
+        where v_keep or g.type = 'campaign_click'
     )
     select
         array_agg(g::_pgwhen.outbox order by g.id),

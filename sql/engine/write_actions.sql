@@ -13,23 +13,26 @@ language plpgsql
 volatile
 as $$
 declare
-    v_now constant timestamptz := _pgwhen.clock();
+    v_now constant timestamptz := _pgwhen.write_clock();
     v_deadline constant timestamptz := _pgwhen.attempt_deadline(v_now);
     v_sql_types constant text[] := array(
         select t.name from _pgwhen.action_type as t where t.kind = 'sql'
     );
     v_fired _pgwhen.fired;
     v_waking integer;
+    v_waits bigint[];
 begin
     if cardinality(write_actions.firings) = 0 then
-        return row('[]'::jsonb, '{}'::pgwhen.claimed_action[])::_pgwhen.fired;
+        return row('[]'::jsonb, '{}'::pgwhen.claimed_action[], '{}')::_pgwhen.fired;
     end if;
 
     with placed as (
         select
             f.*,
             d.execute_at,
+            w.waits,
             d.execute_at <= v_now
+            and not w.waits
             and case when f.action_type = any(v_sql_types) then not write_actions.queue
                 else
                     f.action_type = any(write_actions.action_types)
@@ -40,12 +43,17 @@ begin
             f.delay, v_now, f.until_value,
             case when f.delay ? 'until' then _pgwhen.zone(f.line_oa_id, f.user_id) end
         ) as d (execute_at)
+        cross join lateral (
+            select coalesce(not f.delay -> 'wait' ? 'after', false)
+        ) as w (waits)
     ),
     written as (
         insert into pgwhen.scheduled_action as a (
             trigger_rule_id, line_oa_id, organization_id, user_id, action_type, action_config,
             execute_at, status, created_date, updated_at, workflow_id, workflow_node_path,
-            deadline, claim_token, worker, key, origin, event, chain
+            deadline, claim_token, worker, key, origin, event, chain,
+            source_config, delay, user_known, deduplication_key,
+            parent_id, wait, waiting, expires_at, counts_from
         )
         select
             p.trigger_rule_id, p.line_oa_id, p.organization_id,
@@ -55,11 +63,26 @@ begin
             case when p.claimed then v_deadline end,
             case when p.claimed then gen_random_uuid() end,
             case when p.claimed then write_actions.worker end,
-            _pgwhen.action_key(p.uuid, p.line_oa_id, p.user_id, p.trigger_rule_id),
+            _pgwhen.action_key(
+                p.uuid, p.line_oa_id, p.user_id, p.trigger_rule_id, coalesce(p.step, '')
+            ),
             p.uuid,
-            _pgwhen.event_json(p.type, p.key, p.old, p.new, p.data, p.at)
-            || jsonb_build_object('id', p.event_id, 'uuid', p.uuid),
-            p.chain || p.trigger_rule_id
+            case when p.type is not null then
+                _pgwhen.event_json(p.type, p.key, p.old, p.new, p.data, p.at)
+                || jsonb_build_object('id', p.event_id, 'uuid', p.uuid)
+            end,
+            case when p.trigger_rule_id is null then p.chain else p.chain || p.trigger_rule_id end,
+            p.delay -> 'sourceConfig',
+            p.delay - array['sourceConfig', 'wait'],
+            coalesce((
+                select true
+                from pgwhen.line_user as u
+                where u.line_oa_id = p.line_oa_id and u.user_id = p.user_id
+            ), false),
+            case when p.type is null then p.key end,
+            p.parent_id, p.delay -> 'wait', p.waits,
+            case when p.waits then p.execute_at end,
+            case when p.waits then coalesce(p.at, v_now) end
         from placed as p
         order by p.event_id, p.trigger_rule_id
         returning a.*
@@ -75,12 +98,19 @@ begin
             filter (where w.status = 'processing' and w.action_type = any(v_sql_types)),
             '{}'
         ),
-        count(*) filter (where w.status = 'pending' and w.execute_at <= v_now + interval '1 second')
-    into v_fired.claimed, v_fired.sql_actions, v_waking
+        array_agg(w.id) filter (where w.event is null),
+        count(*) filter (
+            where w.status = 'pending' and w.execute_at <= v_now + interval '1 second'
+        ),
+        array_agg(w.id) filter (where w.waiting)
+    into v_fired.claimed, v_fired.sql_actions, v_fired.scheduled, v_waking, v_waits
     from written as w;
 
     if v_waking > 0 then
         perform _pgwhen.ring('pgwhen_due');
+    end if;
+    if v_waits is not null then
+        perform _pgwhen.begin_waits(v_waits);
     end if;
     return v_fired;
 end;

@@ -88,6 +88,9 @@ begin
     elsif check_emit.event_type = 'schedule' then
         v_wrong := 'schedule is not an event: schedules make their own rounds';
         v_hint := 'Choose another event_type.';
+    elsif check_emit.event_type like 'pgwhen.%' then
+        v_wrong := 'event types that begin with "pgwhen." are pgwhen''s own';
+        v_hint := 'Choose another event_type.';
     elsif check_emit.user_id is null or check_emit.line_oa_id is null then
         v_wrong := 'an event needs a user_id and a line_oa_id';
         v_hint := 'Say to whom it happened; line_oa_id defaults to ''default''.';

@@ -46,7 +46,11 @@ begin
         end if;
         perform _pgwhen.check_execute_at(new.execute_at);
         perform _pgwhen.check_execute_at(coalesce(new.expires_at, new.execute_at));
+        if new.waiting and new.expires_at is distinct from old.expires_at then
+            new.execute_at := new.expires_at;
+        end if;
         new.execute_at := greatest(new.execute_at, v_now);
+        new.expires_at := case when new.waiting then new.execute_at else new.expires_at end;
         perform _pgwhen.ring_for(new.execute_at, v_now);
     end if;
     if (new.action_type, new.action_config) is distinct from (old.action_type, old.action_config)

@@ -154,7 +154,7 @@ $$;
 -- but not for longer than pgwhen holds locks elsewhere. Each is twice as large as the one before,
 -- for it has to pass over what those have shelved.
 create or replace function _pgwhen.sift_due(action_types text[], now timestamptz, size integer)
-returns bigint[]
+returns _pgwhen.due
 language plpgsql
 volatile
 as $$
@@ -162,13 +162,16 @@ declare
     v_until constant timestamptz := _pgwhen.clock() + _pgwhen.yield_after();
     v_window integer := greatest(sift_due.size, 500);
     v_sifted _pgwhen.sifted;
+    v_due _pgwhen.due;
 begin
     loop
         v_sifted := _pgwhen.sift(sift_due.action_types, sift_due.now, v_window);
         exit when v_sifted.ids <> '{}' or not v_sifted.shelved or _pgwhen.clock() > v_until;
         v_window := least(2 * v_window, 8000);
     end loop;
-    return v_sifted.ids[:sift_due.size];
+    v_due.ids := nullif(v_sifted.ids[:sift_due.size], '{}');
+    v_due.asking := v_due.ids;  -- the gates are asked about each
+    return v_due;
 end;
 $$;
 

@@ -16,8 +16,9 @@ $$;
 comment on function pgwhen.reschedule_action(bigint, timestamptz) is
 $doc$Make a pending action due at execute_at; returns its id.
 
-A time that has passed means now. Nothing else about it changes: not its key, not its attempts.
-Updating execute_at of the pending row does the same.
+A time that has passed means now. Nothing else about it changes: not its key, not its attempts. Of
+an action that waits for a click it is the wait that ends then. Updating execute_at of the pending
+row does the same.
 
 Raises PW601 where there is no such action, PW602 where it is not pending, PW603 for a time that is
 null, infinite or outside of the years 1 to 9999, PW202 outside READ COMMITTED.
@@ -25,7 +26,13 @@ null, infinite or outside of the years 1 to 9999, PW202 outside READ COMMITTED.
   select pgwhen.reschedule_action(7, now() + interval '2 hours');
 $doc$;
 
-create or replace function _pgwhen.put_at(action_id bigint, execute_at timestamptz, verb text)
+-- Of an action that waits for a click, execute_at is the end of the wait; to run it now ends it.
+create or replace function _pgwhen.put_at(
+    action_id bigint,
+    execute_at timestamptz,
+    verb text,
+    ends_wait boolean default false
+)
 returns void
 language plpgsql
 volatile
@@ -35,12 +42,19 @@ declare
     v_action pgwhen.scheduled_action;
 begin
     v_action := _pgwhen.action_by_hand(put_at.action_id);
-    if v_action.status <> 'pending' then
+    if v_action.status <> 'pending'
+        or put_at.ends_wait and v_action.waiting and v_action.wait ? 'after'
+    then
         perform _pgwhen.refuse_by_state(v_action, put_at.verb);
     end if;
 
     update pgwhen.scheduled_action as a
-    set execute_at = greatest(put_at.execute_at, v_now), updated_at = v_now
+    set
+        execute_at = greatest(put_at.execute_at, v_now),
+        expires_at = case when w.waits then greatest(put_at.execute_at, v_now) end,
+        waiting = w.waits,
+        updated_at = v_now
+    from (select v_action.waiting and not put_at.ends_wait as waits) as w
     where a.id = v_action.id;
 
     perform _pgwhen.ring_for(put_at.execute_at, v_now);

@@ -108,6 +108,7 @@ begin
         from pgwhen.scheduled_action as a
         where
             a.status = 'pending'
+            and not a.waiting
             and (a.held_by is null or a.held_by = skip_missed.pause.id)
             and a.execute_at >= skip_missed.pause.paused_at
             and a.execute_at <= v_now

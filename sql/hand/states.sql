@@ -43,7 +43,9 @@ language sql
 stable
 as $$
 select case (state_words.action).status
-    when 'pending' then 'is pending, due at ' || _pgwhen.stamp((state_words.action).execute_at)
+    when 'pending' then case when (state_words.action).waiting
+        then 'waits for a click, until ' || _pgwhen.stamp((state_words.action).expires_at)
+        else 'is pending, due at ' || _pgwhen.stamp((state_words.action).execute_at) end
     when 'processing' then pg_catalog.format(
         'is being run by %s, until %s at most',
         (state_words.action).worker, _pgwhen.stamp((state_words.action).deadline)
@@ -61,9 +63,12 @@ immutable
 as $$
 select pg_catalog.format(
     case (state_hint.action).status
-        when 'pending' then
-            'Call pgwhen.run_action_now(%1$s), pgwhen.reschedule_action(%1$s, …) or '
+        when 'pending' then case when (state_hint.action).waiting then
+            'Call pgwhen.reschedule_action(%1$s, …) to end the wait at another time, or '
             'pgwhen.cancel_action(%1$s).'
+        else
+            'Call pgwhen.run_action_now(%1$s), pgwhen.reschedule_action(%1$s, …) or '
+            'pgwhen.cancel_action(%1$s).' end
         when 'processing' then
             'Wait until it has ended, or call pgwhen.cancel_action(%1$s): it is then not tried '
             'again.'

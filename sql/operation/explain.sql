@@ -43,7 +43,13 @@ begin
         union all
         select 5, e.* from _pgwhen.explain_delay(v_rule, v_event, explain.event_id, v_trace) as e
         union all
-        select 6, e.* from _pgwhen.explain_outcome(v_rule, v_event, explain.event_id) as e
+        select 6, e.* from _pgwhen.explain_when_pending(v_rule, v_event, v_trace) as e
+        union all
+        select 7, e.* from _pgwhen.explain_pending(v_rule, v_event, explain.event_id) as e
+        union all
+        select 8, e.* from _pgwhen.explain_due(v_rule, v_event, explain.event_id) as e
+        union all
+        select 9, e.* from _pgwhen.explain_log(v_rule, v_event, explain.event_id) as e
     ) as g
     order by g.n;
 end;
@@ -53,8 +59,9 @@ comment on function pgwhen.explain(bigint, text, bigint, text) is
 $doc$Say why a rule did, does or would not do something for a user: every gate in order.
 
 Gates: rule (is it live), event (which one), source, loop, condition (a row for each clause with the
-value it saw), frequency (and until when), delay (and when due), pending, log. verdict is 'pass', 'stop' or 'note'; the
-first 'stop' is the answer. With an event_id: that event as it was then, for as long as events are
+value it saw), frequency (and until when), delay (and when due), whenPending; then each action that
+waits (pending), what its gates would say if it were due now (still wanted, user, condition again),
+and the log. verdict is 'pass', 'stop' or 'note'; the first 'stop' is the answer. With an event_id: that event as it was then, for as long as events are
 kept (setting eventRetention). Rules and memberships of audiences have no history: they are as they
 are now; a gate that would stop now, but did not then, is a 'note'. Without: the user as they are
 now, as if what the rule asks for happened this moment.
@@ -170,6 +177,7 @@ select coalesce(
             when l.status <> 'suppressed' then 'fired'
             when l.error_message = 'condition false' then 'condition'
             when l.error_message like 'loop:%' then 'loop'
+            when l.error_message like 'pending:%' then 'whenPending'
             else 'frequency'
         end
         from pgwhen.trigger_log as l
@@ -460,7 +468,7 @@ begin
             and l.trigger_rule_id = explain_frequency.rule.id
             and l.event_id = event.id
             and l.status = 'suppressed'
-            and l.error_message not like 'loop:%'
+            and l.error_message not like all(array['loop:%', 'pending:%'])
             and l.error_message <> 'condition false';
         verdict := case when reason is null then 'pass' else 'stop' end;
         reason := coalesce(reason, 'did not suppress this event');
@@ -527,14 +535,75 @@ begin
         case
             when v_moment is not null then 'due at ' || _pgwhen.stamp(v_moment)
             when v_until is not null then _pgwhen.no_moment_reason(v_delay, v_value)
+            when v_delay ? 'wait' then _pgwhen.wait_reason(v_delay -> 'wait')
             else format('due %s seconds after it fires', v_delay ->> 'seconds')
         end,
         rule.action_config -> 'delay';
 end;
 $$;
 
--- What waits or runs for this user and rule, and what the log says.
-create or replace function _pgwhen.explain_outcome(
+create or replace function _pgwhen.wait_reason(wait jsonb)
+returns text
+language sql
+stable
+as $$
+select format(
+    case when wait_reason.wait ? 'after' then 'executed at once, then waits %s seconds for %s'
+        else 'waits %s seconds for %s, then executed' end,
+    wait_reason.wait ->> 'expires', _pgwhen.click_asked_for(wait_reason.wait)
+)
+|| coalesce('; clicked: ' || (wait_reason.wait #>> '{onClick,actionType}'), '')
+|| coalesce('; not clicked: ' || (wait_reason.wait #>> '{onExpire,actionType}'), '');
+$$;
+
+create or replace function _pgwhen.click_asked_for(wait jsonb)
+returns text
+language sql
+immutable
+as $$
+select coalesce('a click of ' || (click_asked_for.wait ->> 'tracking'), 'any tracked click');
+$$;
+
+-- Whether an action that waits was in the way, or would be.
+create or replace function _pgwhen.explain_when_pending(
+    rule pgwhen.trigger_rule,
+    event _pgwhen.outbox,
+    trace text
+)
+returns table (gate text, verdict text, reason text, detail jsonb)
+language sql
+stable
+as $$
+select
+    'whenPending',
+    case when p.choice = 'skip' then 'stop' else 'note' end,
+    p.reason,
+    pg_catalog.jsonb_build_object('whenPending', p.choice)
+from (
+    select 'skip' as choice, l.error_message as reason
+    from pgwhen.trigger_log as l
+    where
+        explain_when_pending.trace = 'whenPending'
+        and l.user_id = (explain_when_pending.event).user_id
+        and l.trigger_rule_id = (explain_when_pending.rule).id
+        and l.event_id = (explain_when_pending.event).id
+    union all
+    select
+        coalesce((explain_when_pending.rule).action_config #>> '{delay,whenPending}', 'skip'),
+        _pgwhen.pending_reason(a)
+    from _pgwhen.pending_timers(
+        (explain_when_pending.event).line_oa_id, (explain_when_pending.event).user_id,
+        (explain_when_pending.rule).id
+    ) as a
+    where
+        explain_when_pending.trace is null
+        and (explain_when_pending.rule).action_config ? 'delay'
+) as p
+limit 1;
+$$;
+
+-- What waits or runs for this user and rule.
+create or replace function _pgwhen.explain_pending(
     rule pgwhen.trigger_rule,
     event _pgwhen.outbox,
     event_id bigint
@@ -543,41 +612,107 @@ returns table (gate text, verdict text, reason text, detail jsonb)
 language sql
 stable
 as $$
-select *
-from (
-    select
-        'pending',
-        'note',
-        a.status || ', due at ' || _pgwhen.stamp(a.execute_at)
-        || case when a.error_message is null then '' else '; last error: ' || a.error_message end,
-        pg_catalog.jsonb_build_object(
-            'actionId', a.id, 'attempts', a.retry_count, 'eventId', a.event -> 'id'
+select
+    'pending',
+    'note',
+    case
+        when a.waiting then pg_catalog.format(
+            'waits for %s until %s', _pgwhen.click_asked_for(a.wait), _pgwhen.stamp(a.expires_at)
         )
-    from _pgwhen.live_actions((explain_outcome.rule).id, explain_outcome.event) as a
-    where
-        explain_outcome.event_id is null
-        or a.event -> 'id' = pg_catalog.to_jsonb(explain_outcome.event_id)
-    order by a.execute_at, a.id
-    limit 20
-) as p
-union all
-select *
-from (
-    select
-        'log',
-        'note',
-        l.status || ' at ' || _pgwhen.stamp(l.created_date)
-        || case when l.error_message is null then '' else ': ' || l.error_message end,
-        pg_catalog.jsonb_build_object(
-            'logId', l.id, 'eventId', l.event_id, 'eventAt', l.event_at, 'actionId', l.action_id
-        )
-    from pgwhen.trigger_log as l
-    where
-        l.user_id = (explain_outcome.event).user_id
-        and l.line_oa_id = (explain_outcome.event).line_oa_id
-        and l.trigger_rule_id = (explain_outcome.rule).id
-        and (explain_outcome.event_id is null or l.event_id = explain_outcome.event_id)
-    order by l.created_date desc, l.id desc
-    limit 20
-) as l;
+        else a.status || ', due at ' || _pgwhen.stamp(a.execute_at)
+    end
+    || coalesce(', ' || a.outcome, '')
+    || case when a.error_message is null then '' else '; last error: ' || a.error_message end,
+    pg_catalog.jsonb_build_object(
+        'actionId', a.id, 'attempts', a.retry_count, 'eventId', a.event -> 'id'
+    )
+from _pgwhen.actions_to_explain(
+    explain_pending.rule, explain_pending.event, explain_pending.event_id
+) as a;
+$$;
+
+create or replace function _pgwhen.actions_to_explain(
+    rule pgwhen.trigger_rule,
+    event _pgwhen.outbox,
+    event_id bigint
+)
+returns setof pgwhen.scheduled_action
+language sql
+stable
+as $$
+select a.*
+from _pgwhen.live_actions(
+    (actions_to_explain.rule).id, actions_to_explain.event
+) as a
+where
+    actions_to_explain.event_id is null
+    or a.event -> 'id' = pg_catalog.to_jsonb(actions_to_explain.event_id)
+order by a.execute_at, a.id
+limit 20;
+$$;
+
+-- The gates of what waits, as the claim asks them, as if it were due now. Only where the question
+-- is about the event that made it are they the answer.
+create or replace function _pgwhen.explain_due(
+    rule pgwhen.trigger_rule,
+    event _pgwhen.outbox,
+    event_id bigint
+)
+returns table (gate text, verdict text, reason text, detail jsonb)
+language sql
+stable
+as $$
+select
+    d.gate,
+    case
+        when d.reason is null then 'pass'
+        when explain_due.event_id is null then 'note'
+        else 'stop'
+    end,
+    d.reason,
+    pg_catalog.jsonb_build_object('actionId', g.action_id)
+from _pgwhen.gates(
+    array(
+        select a.id
+        from _pgwhen.actions_to_explain(
+            explain_due.rule, explain_due.event, explain_due.event_id
+        ) as a
+        where a.status = 'pending'
+    ),
+    _pgwhen.clock()
+) as g
+cross join lateral (
+    values
+    ('still wanted', g.unwanted), ('user', g.unreachable), ('condition again', g.untrue)
+) as d (gate, reason)
+where d.gate <> 'condition again' or g.asks_again
+order by g.action_id;
+$$;
+
+-- What the log says.
+create or replace function _pgwhen.explain_log(
+    rule pgwhen.trigger_rule,
+    event _pgwhen.outbox,
+    event_id bigint
+)
+returns table (gate text, verdict text, reason text, detail jsonb)
+language sql
+stable
+as $$
+select
+    'log',
+    'note',
+    l.status || ' at ' || _pgwhen.stamp(l.created_date)
+    || case when l.error_message is null then '' else ': ' || l.error_message end,
+    pg_catalog.jsonb_build_object(
+        'logId', l.id, 'eventId', l.event_id, 'eventAt', l.event_at, 'actionId', l.action_id
+    )
+from pgwhen.trigger_log as l
+where
+    l.user_id = (explain_log.event).user_id
+    and l.line_oa_id = (explain_log.event).line_oa_id
+    and l.trigger_rule_id = (explain_log.rule).id
+    and (explain_log.event_id is null or l.event_id = explain_log.event_id)
+order by l.created_date desc, l.id desc
+limit 20;
 $$;

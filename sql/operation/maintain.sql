@@ -22,7 +22,7 @@ begin
         'partitionsMade',
         _pgwhen.make_all_partitions(),
         'partitionsDropped',
-        _pgwhen.drop_partitions('_pgwhen.processed_event', 'eventRetention')
+        _pgwhen.drop_partitions('_pgwhen.processed_event', 'eventRetention', interval '1 day')
         + _pgwhen.drop_partitions('pgwhen.trigger_log', 'logRetention'),
         'actionsDeleted',
         _pgwhen.delete_ended_actions(maintain.batch_size),

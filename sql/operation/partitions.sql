@@ -104,15 +104,20 @@ $$;
 
 -- Partitions that lie wholly before the retention. Lock: ACCESS EXCLUSIVE on the parent, for as
 -- long as a catalog change takes.
-create or replace function _pgwhen.drop_partitions(parent regclass, retention text)
+create or replace function _pgwhen.drop_partitions(
+    parent regclass,
+    retention text,
+    at_least interval default interval '0'
+)
 returns integer
 language plpgsql
 volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_before constant timestamptz :=
-        _pgwhen.clock() - _pgwhen.span(_pgwhen.setting(drop_partitions.retention));
+    v_before constant timestamptz := _pgwhen.clock() - greatest(
+        drop_partitions.at_least, _pgwhen.span(_pgwhen.setting(drop_partitions.retention))
+    );
     v_partition regclass;
     v_dropped integer := 0;
 begin

@@ -44,8 +44,8 @@ select $${
         "properties": {
             "type": {
                 "type": "string", "minLength": 1, "maxLength": 200,
-                "pattern": "^(?!(attribute_changed|schedule)$).*\\S",
-                "description": "The event's name, for example \"became_gold\"; not attribute_changed (use set_attribute) and not schedule."
+                "pattern": "^(?!(attribute_changed|schedule)$|pgwhen\\.).*\\S",
+                "description": "The event's name, for example \"became_gold\"; not attribute_changed (use set_attribute), not schedule, nothing with pgwhen. before it."
             },
             "key": {
                 "type": "string", "minLength": 1, "maxLength": 200, "pattern": "\\S",

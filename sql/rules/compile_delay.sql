@@ -9,6 +9,22 @@
 -- and beside it, where they are not the default, "reEvaluateConditions": true (default false),
 -- "whenPending": "replace" or "add" ("skip") and "onRuleDisabled": "keep" ("cancel").
 
+-- As a rule has it: what is to be judged again later is to be what was judged at first, so the
+-- rule's source_config goes with the firing, from one and the same row.
+create or replace function _pgwhen.rule_delay(delay jsonb, source_config jsonb)
+returns jsonb
+language sql
+stable
+as $$
+select d.compiled
+    || case
+        when d.compiled ? 'reEvaluateConditions'
+            then jsonb_build_object('sourceConfig', rule_delay.source_config)
+        else '{}'
+    end
+from (select _pgwhen.compiled_delay(rule_delay.delay) as compiled) as d;
+$$;
+
 create or replace function _pgwhen.compiled_delay(delay jsonb)
 returns jsonb
 language sql

@@ -45,7 +45,7 @@ begin
         _pgwhen.frequency_period(l.frequency, l.cooldown_seconds),
         _pgwhen.frequency_calendar(l.frequency),
         l.action_type, l.action_config - 'delay',
-        _pgwhen.compiled_delay(l.action_config -> 'delay'),
+        _pgwhen.rule_delay(l.action_config -> 'delay', l.source_config),
         l.source_config ? 'log', l.workflow_id, l.workflow_node_path
     from live as l
     full join predicate as p on l.predicate = p.predicate

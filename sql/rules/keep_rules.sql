@@ -230,7 +230,7 @@ begin
 
     if v_unserved is not null then
         raise warning 'nobody serves the action type %', v_unserved
-            using hint = 'The rule is saved and its actions will wait. Serve the type with '
+            using hint = 'Its actions are accepted, and will wait. Serve the type with '
                 '"pgwhen run", or bind it to a function with pgwhen.register_sql_action(…).';
     end if;
 end;

@@ -15,6 +15,11 @@ begin
         raise exception 'options must be an object, got %', _pgwhen.excerpt(register_action.options)
             using errcode = 'PW014', hint = 'Pass a JSON object, for example ''{}''.';
     end if;
+    if jsonb_typeof(register_action.options -> 'send') <> 'boolean' then
+        raise exception 'options.send must be true or false, got %', options -> 'send'
+            using errcode = 'PW014',
+                hint = 'Write {"send": true} for what reaches friends only, or leave it out.';
+    end if;
 
     insert into _pgwhen.action_type as t (name, kind, config_schema, options, registered_at)
     values (
@@ -51,13 +56,16 @@ $doc$Declare an action type that a Python handler serves; "pgwhen run" does so f
 
 config_schema, if given, is a JSON Schema (the part of it that docs/schema/README.md names) which
 the action_config of every rule saved from now on must satisfy; null accepts any object. The key
-"delay" is pgwhen's own and is never seen by the schema. options is kept for the listener.
+"delay" is pgwhen's own and is never seen by the schema. options is kept for the listener;
+{"send": true} says that the actions are sends, which a user who is no friend cannot get: what is
+pending for one is cancelled when it is due.
 Declaring the same again changes nothing; declaring differently replaces. A built-in type keeps its
 own declaration. Rules already saved stay; those that do not satisfy the schema are named in a
 WARNING.
 
 Raises PW010 for a bad name, PW011 for a name that a SQL function serves, PW012 for a schema that
-pgwhen does not understand whole, PW014 for options that are no object.
+pgwhen does not understand whole, PW014 for options that are no object, or a send that is not
+true or false.
 
   select pgwhen.register_action('send_sms', '{"type": "object", "required": ["text"],
       "properties": {"text": {"type": "string", "maxLength": 160}}}');

@@ -53,6 +53,11 @@ begin
             'Write a rule for an event, and emit that event on time, for example with pg_cron.',
             'PW005'
         );
+    elsif v_source_type like 'pgwhen.%' then
+        v_faults := v_faults || _pgwhen.one_fault(
+            'source_type', 'is an event of pgwhen''s own, which no rule is told',
+            'Name an event that your application writes, such as "campaign_click".', 'PW001'
+        );
     elsif jsonb_typeof(v_source_config) = 'object' then
         v_faults := v_faults || case
             when _pgwhen.is_too_large(v_source_config)

@@ -1,5 +1,5 @@
 -- Pending actions in parts, so that each is read from its own index.
-create or replace view pgwhen.waiting as
+create or replace view pgwhen.pending as
 with pending as (
     select a.*
     from pgwhen.scheduled_action as a
@@ -18,7 +18,7 @@ moment as (
 
 select
     a.id, r.name as rule, a.line_oa_id, a.user_id, a.action_type, a.action_config, a.execute_at,
-    a.expires_at, a.retry_count, a.error_message,
+    a.expires_at, a.waiting, a.retry_count, a.error_message,
     case
         when a.waiting then 'waits for a click'
         when s.reason is not null then 'paused: ' || s.reason
@@ -41,19 +41,19 @@ left join lateral (
     limit 1
 ) as s on true;
 
-comment on view pgwhen.waiting is
+comment on view pgwhen.pending is
 $$What waits, for whom, until when, and why. A row for each pending action: filter by user_id or
 action_type, which indexes serve, or take some with LIMIT.
 
-  select * from pgwhen.waiting where user_id = 'U1';
+  select * from pgwhen.pending where user_id = 'U1';
 $$;
 
 create or replace view pgwhen.due as
 select
     w.id, w.rule, w.line_oa_id, w.user_id, w.action_type, w.action_config, w.execute_at,
     w.retry_count, w.error_message, w.why
-from pgwhen.waiting as w
-where w.execute_at <= (select _pgwhen.clock()) and w.why <> 'waits for a click';
+from pgwhen.pending as w
+where w.execute_at <= (select _pgwhen.clock()) and not w.waiting;
 
 comment on view pgwhen.due is
 $$Actions whose time has come and that nobody has claimed yet, and why. Cheap where an action_type

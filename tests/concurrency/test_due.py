@@ -53,6 +53,19 @@ def let_time_pass(conn: psycopg.Connection) -> None:
         conn.execute("select pgwhen.recover_stale_actions()")
 
 
+def look(conn: psycopg.Connection, query: str) -> int:
+    """Return how many buffers *query* touches at best.
+
+    Whenever a transaction of the cluster has ended that was open when a floor passed it (an
+    autovacuum's, say), one look walks everything.
+    """
+    found = []
+    for _ in range(3):
+        let_time_pass(conn)
+        found.append(buffers(conn, query))
+    return min(found)
+
+
 @pytest.mark.parametrize("ended", ["complete_actions", "claimed"])
 def test_a_look_at_nothing_due_walks_no_dead_rows(
     db: Database, shop: psycopg.Connection, ended: str
@@ -76,9 +89,9 @@ def test_a_look_at_nothing_due_walks_no_dead_rows(
     )
     assert walk > 2 * FEW, "the dead rows are not in the way, so this test shows nothing"
 
-    assert buffers(shop, "select pgwhen.claim_actions('w', 500, '{deliver}')") < FEW
-    assert buffers(shop, "select pgwhen.recover_stale_actions()") < FEW
-    assert buffers(shop, "select * from pgwhen.process_events('w', '{deliver}')") < FEW
+    assert look(shop, "select pgwhen.claim_actions('w', 500, '{deliver}')") < FEW
+    assert look(shop, "select pgwhen.recover_stale_actions()") < FEW
+    assert look(shop, "select * from pgwhen.process_events('w', '{deliver}')") < FEW
     old.commit()
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 CUSTOMERS = 300
 shop = demo.example("replay")
 counter = demo.example("count")
+COUNTS = sorted(demo.EXAMPLE.parent.glob("*/count.py"))
 
 
 @pytest.fixture(scope="module")
@@ -182,8 +183,9 @@ def test_gives_up_when_nothing_moves(db: Database) -> None:
     assert set(looks) == {(1, 0)}
 
 
-def test_count_imports_nothing_of_pgwhen() -> None:
-    tree = ast.parse((demo.EXAMPLE / "count.py").read_text())
+@pytest.mark.parametrize("count", COUNTS, ids=lambda file: file.parent.name)
+def test_count_imports_nothing_of_pgwhen(count: Path) -> None:
+    tree = ast.parse(count.read_text())
     imported = {
         name
         for node in ast.walk(tree)

@@ -170,7 +170,10 @@ class World:
         ])  # fmt: skip
         config: dict[str, dict[str, Any]] = {
             "add_to_audience": {"audience": r.choice(["a", "b"])},
-            "log_message": {"text": "hello", "delay": {"seconds": r.choice([0, 3600])}},
+            "log_message": {
+                "text": "hello",
+                "delay": {"seconds": r.choice([0, 3600]), "whenPending": "add"},
+            },
             "emit_event": {"type": r.choice(["ordered", "asked"]), "key": r.choice(["web", "app"])},
             "set_attribute": {"attribute": "mark", "value": r.randrange(3)},
             "count": {},

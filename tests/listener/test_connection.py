@@ -101,7 +101,7 @@ def test_database_away_for_a_while(
 def test_silent_connections_are_found(proxy: Proxy, listener: Process, shop: Shop) -> None:
     """Half-open ones too: no reset, no answer, for ever. Within 15 seconds all is well again."""
     shop.rule("plain")
-    listener.start(**proxy.env, PGWHEN_STATEMENT_TIMEOUT="2")
+    listener.start(**proxy.env, PGWHEN_STATEMENT_TIMEOUT="1")
     proxy.silence()
     shop.submit("plain")
 

@@ -135,6 +135,32 @@ async def test_delayed_action_wakes_by_itself(
     assert late[0] < 1
 
 
+async def test_expiry_wakes_by_itself(
+    shop: Shop,
+    settings: Settings,
+    asleep: Callable[[], Awaitable[None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The listener sleeps until a wait expires, and what follows is done in time too."""
+    monkeypatch.setattr(pump, "SLEEP", 3600.0)
+    monkeypatch.setattr(daemon, "TICK_EVERY", 3600.0)
+    follow_up = {"actionType": "plain", "actionConfig": {"text": "not clicked"}}
+    wait = {"waitForTracking": True, "expiresSeconds": 0.3, "onExpire": follow_up}
+    shop.rule("plain", {"delay": wait})
+    async with running(settings, handler()):
+        await asleep()
+        shop.submit("plain")
+        await until(shop, "select exists (select from pgwhen.trigger_log where status = 'success')")
+    late = shop.conn.execute(
+        "select c.result ->> 'text', extract(epoch from c.executed_at - w.expires_at)::float8"
+        " from pgwhen.scheduled_action as c"
+        " inner join pgwhen.scheduled_action as w on w.id = c.parent_id"
+    ).fetchone()
+    assert late is not None
+    assert late[0] == "not clicked"
+    assert late[1] < 1
+
+
 @pytest.mark.usefixtures("_long_sleep")
 async def test_writer_that_believes_it_awake_is_waited_for(
     shop: Shop, settings: Settings, db: Database

@@ -24,6 +24,7 @@ async def tell(ctx, config):
         "line_oa_id": ctx.line_oa_id, "rule": ctx.rule, "event": ctx.event,
         "workflow_path": ctx.workflow_path, "deadline": ctx.deadline.isoformat(),
         "key": ctx.idempotency_key, "same": str(ctx.idempotency_uuid), "config": config,
+        "tracking_id": ctx.tracking_id,
     }
 
 @action("thread")
@@ -63,6 +64,8 @@ def test_context_tells_the_action(listener: Process, shop: Shop) -> None:
     assert told["workflow_path"] is None
     assert told["key"] == told["same"] == row["key"]
     assert told["config"] == {"text": "hello"}
+    tracking_id = shop.conn.execute("select _pgwhen.tracking_id(%s)", [row["key"]]).fetchone()
+    assert tracking_id == (told["tracking_id"],)
     assert told["deadline"] > row["executed_at"]
 
 

@@ -110,6 +110,20 @@ def test_handlers_of_a_file(tmp_path: Path) -> None:
     assert not handlers["n"].threaded
 
 
+def test_handler_says_what_the_database_is_told(tmp_path: Path) -> None:
+    """Whether it takes batches, and whether its actions are sends."""
+    source = tmp_path / "told.py"
+    source.write_text(
+        "from pgwhen import action\n"
+        "@action('plain')\n@action('sends', send=True)\n"
+        "def one(ctx, config): ...\n"
+        "@action('both', batch=5, send=True)\ndef many(batch): ...\n"
+    )
+    handlers = load([str(source)])
+    told = {name: handlers[name].options for name in ("plain", "sends", "both")}
+    assert told == {"plain": {}, "sends": {"send": True}, "both": {"batch": 5, "send": True}}
+
+
 def test_given_handler_takes_the_place_of_an_installed_one(tmp_path: Path) -> None:
     """A file's own log_message wins over the built-in one."""
     source = write(tmp_path, "mine.py", "@action('log_message')\ndef mine(ctx, config): ...\n")

@@ -175,13 +175,14 @@ select bag_eq(
         ('emit(event_type, user_id, data, key, line_oa_id, at)'),
         ('enable_cron(seconds)'),
         ('event_time(at)'),
+        ('expire_actions(batch_size)'),
         ('explain(rule, user_id, event_id, line_oa_id)'),
         ('fail_actions(worker, ids, tokens, errors)'),
         ('maintain(batch_size)'),
         ('matches(condition, facts, as_of, audiences)'),
         ('mute(muted)'),
         ('pause(reason, action_type, line_oa_id, rule)'),
-        ('process_events(worker, action_types, batch_size, claim_limit, suspect)'),
+        ('process_events(worker, action_types, batch_size, claim_limit, suspect, look_ahead)'),
         ('recover_stale_actions(batch_size)'),
         ('register_action(name, config_schema, options)'),
         ('register_sql_action(name, fn, batch, config_schema)'),
@@ -192,6 +193,12 @@ select bag_eq(
         ('retry_event(event_id)'),
         ('run_action_now(action_id)'),
         ('run_ticks(max_seconds, events, done)'),
+        ('schedule_action('
+            'action_type, user_id, action_config, execute_at, delay, line_oa_id, organization_id, '
+            'deduplication_key)'),
+        ('schedule_actions('
+            'action_type, user_ids, action_configs, execute_at, delay, line_oa_id, '
+            'organization_id, deduplication_keys)'),
         ('status()'),
         ('tail(after_id, max_rows)'),
         ('tick(batch_size)'),

@@ -1,7 +1,7 @@
 -- What each role can do, and that it can do nothing else.
 begin;
 \ir helpers.psql
-select plan(140);
+select plan(145);
 
 -- What becomes of a statement that somebody makes: 'ok', or its SQLSTATE.
 create function t.tried(role name, statement text) returns text language plpgsql as $$
@@ -46,7 +46,7 @@ select t.can('pgwhen_viewer', array[
     $$ select line_oa_id, organization_id, time_zone, created_date from pgwhen.account $$,
     $$ select * from pgwhen.queue $$,
     $$ select * from pgwhen.due $$,
-    $$ select * from pgwhen.waiting $$,
+    $$ select * from pgwhen.pending $$,
     $$ select * from pgwhen.paused $$,
     $$ select * from pgwhen.failed_actions $$,
     $$ select * from pgwhen.rule_history $$,
@@ -78,12 +78,12 @@ select t.can('pgwhen_editor', array[
     format($$ select * from pgwhen.explain(%s, 'U1') $$, :rule),
     $$ select * from pgwhen.rule_history $$,
     $$ select * from pgwhen.paused $$,
-    $$ select * from pgwhen.waiting $$,
+    $$ select * from pgwhen.pending $$,
     $$ select pgwhen.pause('wrong text', 'log_message') $$,
     $$ select pgwhen.resume(action_type => 'log_message', mode => 'skip') $$,
-    $$ select pgwhen.reschedule_action(a.id, now()) from pgwhen.waiting as a $$,
-    $$ select pgwhen.run_action_now(a.id) from pgwhen.waiting as a $$,
-    $$ select pgwhen.cancel_action(a.id) from pgwhen.waiting as a $$,
+    $$ select pgwhen.reschedule_action(a.id, now()) from pgwhen.pending as a $$,
+    $$ select pgwhen.run_action_now(a.id) from pgwhen.pending as a $$,
+    $$ select pgwhen.cancel_action(a.id) from pgwhen.pending as a $$,
     $$ select pgwhen.retry_action(a.id) from pgwhen.scheduled_action as a
         where a.status = 'cancelled' $$,
     $$ select pgwhen.emit('ordered', 'U1') $$
@@ -99,8 +99,12 @@ select t.can('pgwhen_application', array[
     $$ insert into pgwhen.form_submission (user_id, form_id) values ('U1', 'quote') $$,
     $$ insert into pgwhen.campaign_click (user_id, link) values ('U1', 'offer') $$,
     $$ insert into pgwhen.friend_track_event (user_id, event) values ('U1', 'follow') $$,
+    $$ insert into pgwhen.friend_track_event (user_id, event) values ('new', 'unfollow') $$,
+    $$ delete from pgwhen.line_user where user_id = 'new' $$,
     $$ insert into pgwhen.booking_event (user_id, status) values ('U1', 'confirmed') $$,
     $$ select pgwhen.emit('ordered', 'U1', '{"total": 5}') $$,
+    $$ select pgwhen.schedule_action('log_message', 'U1', '{"text": "x"}') $$,
+    $$ select pgwhen.schedule_actions('log_message', '{U1}', array['{"text": "x"}'::jsonb]) $$,
     $$ select pgwhen.event_time('1997-01-18') $$,
     $$ insert into pgwhen.booking_event (user_id, status) values ('U1', 'confirmed') $$,
     $$ select pgwhen.mute() $$,
@@ -115,6 +119,7 @@ select t.can('pgwhen_worker', array[
     $$ select pgwhen.fail_actions('w-1', '{}', '{}', '{}') $$,
     $$ select pgwhen.release_actions('w-1', '{}', '{}') $$,
     $$ select pgwhen.recover_stale_actions() $$,
+    $$ select pgwhen.expire_actions() $$,
     $$ select * from pgwhen.tick() $$,
     $$ select pgwhen.maintain() $$,
     $$ select pgwhen.try_sleep() $$,
@@ -282,22 +287,23 @@ select set_eq(
 );
 select set_eq(
     $$ select proname::text from t.call where role = 'pgwhen_application' and schema = 'pgwhen' $$,
-    array['emit', 'event_time', 'mute'],
+    array['emit', 'event_time', 'mute', 'schedule_action', 'schedule_actions'],
     'pgwhen_application calls these functions'
 );
 select set_eq(
     $$ select proname::text from t.call where role = 'pgwhen_editor' and schema = 'pgwhen' $$,
     array[
         'cancel_action', 'emit', 'event_time', 'explain', 'matches', 'mute', 'pause',
-        'reschedule_action', 'resume', 'retry_action', 'run_action_now', 'status', 'tail',
-        'validate_rule', 'version'
+        'reschedule_action', 'resume', 'retry_action', 'run_action_now', 'schedule_action',
+        'schedule_actions', 'status', 'tail', 'validate_rule', 'version'
     ],
     'pgwhen_editor calls these functions'
 );
 select set_eq(
     $$ select proname::text from t.call where role = 'pgwhen_worker' and schema = 'pgwhen' $$,
     array[
-        'announce_worker', 'claim_actions', 'complete_actions', 'fail_actions', 'maintain',
+        'announce_worker', 'claim_actions', 'complete_actions', 'expire_actions', 'fail_actions',
+        'maintain',
         'process_events', 'recover_stale_actions', 'register_action', 'release_actions',
             'run_ticks',
         'status', 'tick', 'try_sleep', 'version', 'wake_up'

@@ -5,7 +5,7 @@
 -- Counted, not timed: pages read by a call, whatever they hold, and rows read by sequential scans.
 begin;
 \ir helpers.psql
-select plan(26);
+select plan(34);
 
 select t.it_is('2030-01-07 12:00+00');
 
@@ -92,6 +92,26 @@ select t.a_rule(
     'attribute', 'attribute_changed', '{"attribute": "n"}', 'set_attribute',
     '{"attribute": "m", "value": 1}'
 );
+select t.a_waiting_rule(r.name, r.delay::jsonb)
+from (values
+    ('before', '{"onExpire": {"actionType": "log_message", "actionConfig": {"text": "x"}}}'),
+    ('after', '{"after": "send"}')
+) as r (name, delay);
+update pgwhen.trigger_rule set source_type = 'awaited' where source_type = 'ordered';
+create function t.await(first integer, last integer) returns bigint language sql as $$
+select count(pgwhen.emit('awaited', 'W' || i)) from generate_series(await.first, await.last) as i;
+$$;
+create function t.click(first integer, last integer) returns bigint language sql as $$
+select count(t.a_click('W' || i)) from generate_series(click.first, click.last) as i;
+$$;
+create function t.let_expire(count integer) returns void language sql as $$
+update pgwhen.scheduled_action
+set expires_at = counts_from
+where id = any(array(
+    select a.id from pgwhen.scheduled_action as a
+    where a.waiting and a.user_id like 'W%' order by a.id limit let_expire.count
+));
+$$;
 select t.a_user('warm', '{"n": 1}');
 analyze;
 
@@ -107,6 +127,13 @@ begin
         perform t.fail(2, 2);
         perform t.release(3, 3);
         perform pgwhen.recover_stale_actions();
+        perform t.await(1, 3);
+        perform pgwhen.process_events('w-1');
+        perform t.claim(3);
+        perform t.complete(1, 3);
+        perform t.click(1, 1);
+        perform pgwhen.process_events('w-1');
+        perform t.let_expire(1);
         perform pgwhen.tick();
     end loop;
 end;
@@ -140,6 +167,23 @@ select
     case s.status when 'processing' then timestamptz '2031-01-01' end, '2030-01-07', '2030-01-01'
 from unnest(array['pending', 'done', 'processing']) as s (status)
 cross join generate_series(1, case s.status when 'processing' then 2000 else 30000 end) as n;
+insert into pgwhen.scheduled_action (
+    user_id, action_type, execute_at, expires_at, status, wait, waiting, counts_from, outcome, key,
+    updated_at, created_date
+)
+select
+    'X' || n, 'log_message', '2031-01-01', '2031-01-01',
+    case n % 2 when 0 then 'pending' else 'done' end, '{"expires": 1}', n % 2 = 0, '2030-01-01',
+    case n % 2 when 1 then 'not_clicked' end, gen_random_uuid(), '2030-01-07', '2030-01-01'
+from generate_series(1, 30000) as n;
+insert into _pgwhen.processed_event (
+    id, bucket, uuid, line_oa_id, user_id, type, keys, data, facts, at, created_at, chain,
+    processed_at
+)
+select
+    n, 0, gen_random_uuid(), 'default', 'X' || n, 'campaign_click', '{*}', '{}', '{}',
+    '2030-01-07 11:00+00', '2030-01-07 11:00+00', '{}', '2030-01-07 11:00+00'
+from generate_series(1, 30000) as n;
 insert into pgwhen.trigger_log
 (created_date, trigger_rule_id, line_oa_id, user_id, event_id, status)
 select '2030-01-07 11:00+00', :rule, 'default', 'X' || n, n, 'success'
@@ -169,6 +213,37 @@ select t.costs('a pass over what is stale', 'select pgwhen.recover_stale_actions
 select t.costs('a tick', 'select pgwhen.tick(100)', 15000);
 select t.costs(
     'marking a suspect', $$ select pgwhen.process_events('w-2', suspect => true) $$, 15000
+);
+
+-- Waits, and the clicks of others.
+delete from _pgwhen.outbox;
+select t.await(1, 100);
+select t.costs(
+    'a batch of 100 that wait', $$ select pgwhen.process_events('w-1', '{}', 100) $$, 10000
+);
+select t.click(1, 50);
+select t.costs('a batch of 50 clicks', $$ select pgwhen.process_events('w-1', '{}', 50) $$, 10000);
+select is(
+    (
+        select count(*) from pgwhen.scheduled_action as a
+        where a.user_id like 'W%' and a.outcome = 'clicked' and a.status = 'pending'
+    ),
+    50::bigint, 'which have ended 50 waits'
+);
+insert into _pgwhen.outbox
+(bucket, line_oa_id, user_id, type, keys, data, facts, at, created_at)
+select
+    _pgwhen.bucket('default', 'Y' || n), 'default', 'Y' || n, 'campaign_click', '{*}', '{}', '{}',
+    '2030-01-01', '2030-01-01'
+from generate_series(1, 30000) as n;
+select t.let_expire(50);
+select t.costs('an expiry of 50', 'select pgwhen.expire_actions(100)', 5000);
+select is(
+    (
+        select count(*) from pgwhen.scheduled_action as a
+        where a.user_id like 'W%' and a.parent_id is not null
+    ),
+    50::bigint, 'which has made 50 actions'
 );
 
 -- Plans that are made now, from statistics of then.

@@ -1,7 +1,7 @@
 -- pgwhen.process_events: a batch of events in one transaction; what raises harms only itself.
 begin;
 \ir ../helpers.psql
-select plan(48);
+select plan(49);
 
 select t.it_is('2030-01-07 12:00+00');
 
@@ -61,6 +61,13 @@ select t.it_is('2030-01-07 11:59:58+00');
 select is(t.next_due('{log_message}'), null, 'and looks ahead no further than two seconds');
 select t.it_is('2030-01-07 12:02+00');
 select is(t.next_due('{log_message}'), -119::float8, 'also if it is overdue');
+select is(
+    (
+        select p.next_due_seconds
+        from pgwhen.process_events('w-1', '{log_message}', look_ahead => false) as p
+    ),
+    null, 'but not to who does not ask'
+);
 truncate pgwhen.scheduled_action;
 
 -- What raises harms only itself -------------------------------------------------------------

@@ -1,7 +1,7 @@
 -- _pgwhen.settle: the one way in which an action ends, and the one writer of trigger_log.
 begin;
 \ir ../helpers.psql
-select plan(14);
+select plan(16);
 
 select t.it_is('2030-01-07 12:00+00');
 
@@ -25,10 +25,11 @@ select set_eq(
         and p.prosrc ~* 'update\s+pgwhen\.scheduled_action'
     $$,
     array[
-        'settle', 'claim', 'release_actions', 'try_again', 'put_off',
-        'cancel_action', 'retry_action', 'put_at', 'sift', 'resume'
+        'settle', 'claim', 'release_actions', 'try_again', 'put_off', 'open_waits', 'click_waits',
+        'log_late_clicks', 'recover_later', 'cancel_action', 'retry_action', 'put_at', 'sift',
+        'resume'
     ],
-    'others only move actions to where they wait or run'
+    'others only move actions between waiting, pending and processing'
 );
 select set_eq(
     $$
@@ -59,6 +60,8 @@ $$;
 
 select
     is(t.settle('success', gen_random_uuid()), '{}', 'ends no pending action for who has a token');
+select is(t.settle('success'), '{}', 'nor as done where nobody did it');
+select is(t.settle('expired'), '{}', 'nor as expired where it does not wait');
 select is(t.settle('cancelled'), array[:action]::bigint[], 'ends a pending action, and says which');
 select results_eq(
     $$ select a.status, a.executed_at, a.error_message, a.result, a.updated_at, a.retry_count

@@ -1,7 +1,7 @@
 -- pgwhen.emit: an event of any name.
 begin;
 \ir ../helpers.psql
-select plan(34);
+select plan(35);
 
 select t.it_is('2030-01-07 12:00+00');
 select t.a_user('U1', '{"tier": "gold"}');
@@ -51,6 +51,10 @@ select is_empty('table _pgwhen.outbox', 'leaves nothing of a transaction that wa
 
 select throws_ok(w.call, 'PW203', w.message, w.call || ' is refused')
 from (values
+    (
+        $$ select pgwhen.emit('pgwhen.wait_opened', 'U1', '{"action": 1}') $$,
+        'event types that begin with "pgwhen." are pgwhen''s own'
+    ),
     ($$ select pgwhen.emit('', 'U1') $$, 'an event needs an event_type of 1 to 200 characters'),
     ($$ select pgwhen.emit(' ', 'U1') $$, 'an event needs an event_type of 1 to 200 characters'),
     ($$ select pgwhen.emit(null, 'U1') $$, 'an event needs an event_type of 1 to 200 characters'),

@@ -1,7 +1,7 @@
 -- pgwhen.reschedule_action: a pending action's time is changed, and nothing else.
 begin;
 \ir ../helpers.psql
-select plan(9);
+select plan(12);
 
 select t.it_is('2030-01-07 12:00+00');
 select t.an_action('2030-01-08 12:00+00') as action \gset
@@ -49,6 +49,29 @@ select throws_ok(
         'most', :action
     ), 'refuses what runs, and says who runs it'
 );
+
+-- Waits ---------------------------------------------------------------------------------------
+
+select t.a_waiting_rule('chase') as chase \gset
+select pgwhen.emit('ordered', 'W1');
+select t.process();
+select a.id as waits from pgwhen.scheduled_action as a where a.trigger_rule_id = :chase \gset
+select pgwhen.reschedule_action(:waits, '2030-01-07 12:30+00');
+select results_eq(
+    format(
+        'select a.waiting, a.execute_at, a.expires_at from pgwhen.scheduled_action as a'
+        ' where a.id = %s', :waits
+    ),
+    $$ values (true, timestamptz '2030-01-07 12:30+00', timestamptz '2030-01-07 12:30+00') $$,
+    'moves the end of a wait'
+);
+update pgwhen.scheduled_action set expires_at = '2030-01-07 12:45+00' where id = :waits;
+select is(
+    (select a.execute_at from pgwhen.scheduled_action as a where a.id = :waits),
+    '2030-01-07 12:45+00', 'as an UPDATE of either column does'
+);
+update pgwhen.scheduled_action set execute_at = '2029-01-01 12:45+00' where id = :waits;
+select is(pgwhen.expire_actions(), 1, 'a time that has passed ends it now');
 
 select finish();
 rollback;

@@ -2,7 +2,7 @@
 -- what happened, on many cases, is tests/edge/test_explain_agrees.py.
 begin;
 \ir ../helpers.psql
-select plan(56);
+select plan(67);
 
 select t.it_is('2030-01-07 12:00+00');
 select t.a_user('U1', '{"tier": "gold", "points": 5}');
@@ -118,7 +118,7 @@ select is(
         'source: pass',
         'condition: pass',
         'frequency: pass',
-        'pending: note'
+        'pending: note', 'still wanted: pass', 'user: pass'
     ],
     'shows an action that waits'
 );
@@ -338,7 +338,7 @@ select is(
         'source: pass',
         'condition: note',
         'frequency: pass',
-        'pending: note'
+        'pending: note', 'still wanted: pass', 'user: pass'
     ],
     'a condition that is false by now did not stop what fired'
 );
@@ -346,7 +346,10 @@ select t.it_is('2030-01-07 15:00+00');
 update pgwhen.trigger_rule set source_config = '{"key": "x"}' where id = :edited;
 select is(
     t.gates(:edited, :event),
-    array['rule: note', 'event: note', 'source: note', 'frequency: pass', 'pending: note'],
+    array[
+        'rule: note', 'event: note', 'source: note', 'frequency: pass', 'pending: note',
+        'still wanted: pass', 'user: pass'
+    ],
     'nor does a source that has changed'
 );
 
@@ -385,7 +388,7 @@ select is(
     t.gates(:remind, :good),
     array[
         'rule: pass', 'event: note', 'source: pass', 'frequency: pass', 'delay: pass',
-        'pending: note'
+        'pending: note', 'still wanted: pass', 'user: pass'
     ],
     'passes the delay where there is a time'
 );
@@ -410,6 +413,96 @@ select is((t.gates(:remind))[5:5], array['delay: stop'], 'knows the user''s');
 select is(
     (t.gates(:remind, :good))[5:5], array['delay: note'],
     'does not take what would stop now for what stopped then'
+);
+
+-- What waits, and what it will be asked ---------------------------------------------------------
+
+select t.a_user('W1', '{"points": 5}');
+select t.a_rule(
+    'nag', 'nagged', '{"condition": {"user.points": 5}}', 'log_message',
+    '{"text": "x", "delay": {"seconds": 60, "reEvaluateConditions": true}}'
+) as nag \gset
+select pgwhen.emit('nagged', 'W1') as nagged \gset
+select t.process();
+select is(
+    t.gates(:nag, :nagged, 'W1'),
+    array[
+        'rule: pass', 'event: note', 'source: pass', 'condition: pass', 'frequency: pass',
+        'delay: pass', 'pending: note', 'still wanted: pass', 'user: pass', 'condition again: pass'
+    ],
+    'shows what an action that waits will be asked'
+);
+select alike(
+    t.reason('whenPending', :nag, user_id => 'W1'), 'pending: action % is due at %',
+    'says that it would be in the way of another'
+);
+update pgwhen.line_user set attributes = '{"points": 4}' where user_id = 'W1';
+select is(
+    (t.gates(:nag, :nagged, 'W1'))[10], 'condition again: stop', 'and what would stop it now'
+);
+select is(
+    t.reason('condition again', :nag, :nagged, 'W1'), 'condition_false', 'with the reason'
+);
+select is(
+    (t.gates(:nag, user_id => 'W1'))[11], 'condition again: note',
+    'which is no answer to what another event would do'
+);
+update pgwhen.line_user set attributes = '{"points": 5}' where user_id = 'W1';
+select pgwhen.emit('nagged', 'W1') as skipped \gset
+select t.process();
+select is(
+    t.gates(:nag, :skipped, 'W1'),
+    array[
+        'rule: pass', 'event: note', 'source: pass', 'condition: pass', 'frequency: pass',
+        'delay: pass', 'whenPending: stop', 'log: note'
+    ],
+    'says of an event that the action of an earlier one was in the way'
+);
+update pgwhen.trigger_rule
+set action_config = '{"text": "x", "delay": {"seconds": 60, "whenPending": "replace"}}'
+where id = :nag;
+select is(
+    (
+        select e.verdict || ' ' || (e.detail ->> 'whenPending')
+        from pgwhen.explain(:nag, 'W1') as e
+        where e.gate = 'whenPending'
+    ),
+    'note replace', 'and that it would be replaced'
+);
+
+-- Waits ---------------------------------------------------------------------------------------
+
+delete from pgwhen.trigger_rule;
+select t.it_is('2030-03-01 12:00+00');
+select
+    t.a_waiting_rule(
+        'chase',
+        '{"tracking": {"link": "quote"}, "onExpire": {"actionType": "log_message",
+          "actionConfig": {"text": "Your quote"}}}'
+    ) as chase,
+    t.a_waiting_rule('offer', '{"after": "send"}') as offer
+\gset
+select is(
+    t.reason('delay', :chase),
+    'waits 3600 seconds for a click of {"link": "quote"}, then executed; not clicked: log_message',
+    'says what an action waits for, and what is done without it'
+);
+select is(
+    t.reason('delay', :offer), 'executed at once, then waits 3600 seconds for any tracked click',
+    'says so of a wait after a send'
+);
+select pgwhen.emit('ordered', 'U1');
+select t.process();
+select is(
+    t.reason('pending', :chase),
+    'waits for a click of {"link": "quote"} until 2030-03-01T13:00:00Z',
+    'says until when'
+);
+select t.a_click('U1', 'quote');
+select t.process();
+select is(
+    t.reason('pending', :chase), 'pending, due at 2030-03-01T12:00:00Z, clicked',
+    'says that it was clicked'
 );
 
 select finish();

@@ -1,7 +1,7 @@
 -- Time partitions: made ahead, filled late, dropped by retention; pgwhen.maintain() does it all.
 begin;
 \ir ../helpers.psql
-select plan(22);
+select plan(24);
 
 insert into pgwhen.setting (name, value) values
 ('eventRetention', '"20 days"'), ('logRetention', '"31 days"'), ('actionRetention', '"1 day"');
@@ -182,6 +182,21 @@ select
     is_empty(
         $$ select from pgwhen.event as e where e.user_id = 'forgotten' $$, 'for as long as others'
     );
+
+-- Clicks are kept for waits that are still to begin, whatever the setting.
+update pgwhen.setting set value = '0' where name = 'eventRetention';
+select t.a_click('clicker');
+select t.process();
+select t.it_is('2030-06-05 23:59:59+00');
+select pgwhen.maintain();
+select
+    isnt_empty(
+        $$ select from pgwhen.event as e where e.user_id = 'clicker' $$,
+        'clicks are kept for a day where events are not kept at all'
+    );
+select t.it_is('2030-06-06 00:00+00');
+select pgwhen.maintain();
+select is_empty($$ select from pgwhen.event as e where e.user_id = 'clicker' $$, 'and no longer');
 
 select finish();
 rollback;

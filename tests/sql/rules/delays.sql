@@ -1,6 +1,6 @@
--- _pgwhen.delay_faults: what a delay may say in this version.
+-- _pgwhen.delay_schema: what a delay may say.
 begin;
-select plan(15);
+select plan(11);
 
 create function pg_temp.faults(delay jsonb) returns text[] language sql as $$
 select array(
@@ -14,29 +14,21 @@ select is(pg_temp.faults(good.delay), '{}', 'serves ' || good.delay::text)
 from (
     values
     ('{"seconds": 60}'::jsonb), ('{"delaySeconds": 60}'), ('{"at": "2030-01-01T09:00:00Z"}'),
-    ('{"until": {"field": "event.data.at"}}')
+    ('{"until": {"field": "event.data.at"}}'), ('{"seconds": 60, "reEvaluateConditions": true}'),
+    ('{"seconds": 60, "whenPending": "add"}'), ('{"seconds": 60, "onRuleDisabled": "keep"}'),
+    ('{"waitForTracking": true, "expiresSeconds": 60}'),
+    ('{"waitForTracking": true, "expiresSeconds": 60, "after": "send", "whenPending": "replace"}'),
+    ('{"waitForTracking": true, "seconds": 60, "tracking": {"link": "a"}}')
 ) as good (delay);
 
-select is(
-    pg_temp.faults(jsonb_build_object('seconds', 60, later.key, 1)),
-    array['PW005 delay.' || later.key],
-    'does not serve ' || later.key
-)
-from unnest(_pgwhen.later_delay_keys()) as later (key);
-
--- What is not served is not offered either.
 select is(
     (_pgwhen.delay_faults('{"second": 1}', 'delay'))[1],
     row(
         'delay.second', 'is not a key that is known here',
-        'Known keys: at, delaySeconds, seconds, until.', 'PW004'
+        'Known keys: after, at, delaySeconds, expiresSeconds, onClick, onExpire, onRuleDisabled, '
+        'reEvaluateConditions, seconds, tracking, until, waitForTracking, whenPending.', 'PW004'
     )::_pgwhen.fault,
-    'knows the keys that are served'
-);
-select is(
-    (_pgwhen.delay_faults('{"whenPending": "skip"}', 'delay'))[1].hint,
-    'Leave it out: this version serves at, delaySeconds, seconds, until.',
-    'tells which they are'
+    'knows its keys'
 );
 
 select finish();

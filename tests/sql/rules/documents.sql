@@ -11,7 +11,7 @@ $$;
 \set document `cat docs/schema/rule.json`
 select pg_temp.agrees(:'document', _pgwhen.rule_schema(), 'rule.json');
 \set document `cat docs/schema/delay.json`
-select pg_temp.agrees(:'document', _pgwhen.served_delay_schema(), 'delay.json');
+select pg_temp.agrees(:'document', _pgwhen.delay_schema(), 'delay.json');
 \set document `cat docs/schema/config_schema.json`
 select pg_temp.agrees(:'document', _pgwhen.schema_of_schemas(), 'config_schema.json');
 

@@ -1,6 +1,6 @@
 -- pgwhen.register_action, and the registry that rules fill.
 begin;
-select plan(25);
+select plan(26);
 
 create or replace function _pgwhen.clock() returns timestamptz language sql volatile as $$
 select current_setting('test.now')::timestamptz;
@@ -158,6 +158,10 @@ select throws_ok(
 select throws_ok(
     $$select pgwhen.register_action('x', options => null)$$,
     'PW014', 'options must be an object, got nothing', 'refuses options that are null'
+);
+select throws_ok(
+    $$select pgwhen.register_action('x', options => '{"send": "yes"}')$$,
+    'PW014', 'options.send must be true or false, got "yes"', 'refuses a send that is no boolean'
 );
 select is_empty($$select from pg_temp.registered('x')$$, 'registers nothing that it refuses');
 

@@ -1,6 +1,6 @@
 -- pgwhen.validate_rule: every fault of a rule, whatever it is given.
 begin;
-select plan(68);
+select plan(69);
 
 create function pg_temp.faults(rule jsonb) returns text[] language sql as $$
 select array(
@@ -92,6 +92,7 @@ from (
     ('{"source_type": ""}', '{PW001 source_type}'),
     ('{"source_type": {"a": 1}}', '{PW001 source_type}'),
     ('{"source_type": "schedule", "source_config": {"cron": "* * * * *"}}', '{PW005 source_type}'),
+    ('{"source_type": "pgwhen.wait_opened"}', '{PW001 source_type}'),
     ('{"source_config": []}', '{PW001 source_config}'),
     ('{"source_config": null}', '{PW001 source_config}'),
     ('{"action_type": " "}', '{PW001 action_type}'),
@@ -143,12 +144,12 @@ from (
     ('{"at": "2030-02-30T09:00:00Z"}', '{PW004 action_config.delay.at}'),
     ('{"until": {"field": "at"}}', '{PW004 action_config.delay.until.field}'),
     (
-        '{"seconds": 1, "reEvaluateConditions": true}',
-        '{PW005 action_config.delay.reEvaluateConditions}'
+        '{"seconds": 1, "tracking": {"link": "a"}}',
+        '{PW004 action_config.delay.tracking}'
     ),
     (
-        '{"waitForTracking": true, "expiresSeconds": 5}',
-        '{PW005 action_config.delay.expiresSeconds,PW005 action_config.delay.waitForTracking}'
+        '{"waitForTracking": true, "whenPending": "skip"}',
+        '{PW004 action_config.delay.expiresSeconds}'
     )
 ) as bad (delay, faults);
 

@@ -1,4 +1,4 @@
--- pgwhen.waiting, pgwhen.due, pgwhen.failed_actions: actions by their state.
+-- pgwhen.pending, pgwhen.due, pgwhen.failed_actions: actions by their state.
 begin;
 \ir ../helpers.psql
 select plan(6);
@@ -54,7 +54,7 @@ select t.an_action(
 );
 select pgwhen.pause('wrong text', rule => :rule);
 create view t.why as
-select w.user_id, w.why from pgwhen.waiting as w;
+select w.user_id, w.why from pgwhen.pending as w;
 prepare whys as
 values
 ('next', 'due, and next for a worker'), ('unserved', 'due, and nobody serves log_message'),

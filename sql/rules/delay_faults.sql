@@ -1,16 +1,16 @@
--- _pgwhen.faults_in_delay: what is wrong with a delay of which `schema` says what keys there are;
--- first keys and types, and where these are right, whether they make sense together.
+-- _pgwhen.delay_faults: what is wrong with a delay: first keys and types, and where these are
+-- right, whether they make sense together.
 
-create or replace function _pgwhen.faults_in_delay(delay jsonb, at_path text, schema jsonb)
+create or replace function _pgwhen.delay_faults(delay jsonb, at_path text)
 returns _pgwhen.fault[]
 language plpgsql
 stable
 as $$
 declare
-    v_delay constant jsonb := faults_in_delay.delay;
-    v_path constant text := faults_in_delay.at_path;
+    v_delay constant jsonb := delay_faults.delay;
+    v_path constant text := delay_faults.at_path;
     v_faults constant _pgwhen.fault[] := _pgwhen.schema_faults(
-        faults_in_delay.schema, v_delay, v_path, 'PW004'
+        _pgwhen.delay_schema(), v_delay, v_path, 'PW004'
     );
 begin
     if cardinality(v_faults) > 0 then

@@ -1,4 +1,4 @@
--- _pgwhen.faults_in_delay: the whole language of delays, whether this version serves it or not.
+-- _pgwhen.delay_faults: the language of delays.
 begin;
 \ir ../helpers.psql
 select plan(148);
@@ -7,7 +7,7 @@ create function t.faults(delay jsonb) returns text[] language sql as $$
 select array(
     select f.path || ': ' || f.message
     from unnest(
-        _pgwhen.faults_in_delay(faults.delay, 'delay', _pgwhen.delay_schema())
+        _pgwhen.delay_faults(faults.delay, 'delay')
     ) with ordinality as f
     order by f.ordinality
 );
@@ -15,7 +15,7 @@ $$;
 create function t.paths(delay jsonb) returns text[] language sql as $$
 select array(
     select f.code || ' ' || f.path
-    from unnest(_pgwhen.faults_in_delay(paths.delay, 'delay', _pgwhen.delay_schema())) as f
+    from unnest(_pgwhen.delay_faults(paths.delay, 'delay')) as f
     order by f.path collate "C"
 );
 $$;

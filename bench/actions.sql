@@ -11,19 +11,18 @@ returns void
 language sql
 as $$
 insert into pgwhen.scheduled_action (
-    trigger_rule_id, user_id, action_type, action_config, execute_at, executed_at, status,
-    created_date, updated_at, key, event, chain
+    user_id, action_type, action_config, execute_at, executed_at, status,
+    created_date, updated_at, key, event
 )
 select
-    1, 'U' || i, add_actions.action_type, '{"text": "Hello"}',
+    'U' || i, add_actions.action_type, '{"text": "Hello"}',
     c.now + add_actions.due_in + i * add_actions.apart,
     case when add_actions.status = 'done' then now() end, add_actions.status,
     now(), now(), gen_random_uuid(),
     jsonb_build_object(
         'id', i, 'uuid', gen_random_uuid(), 'type', 'form_submitted', 'key', 'bench', 'at', now(),
         'data', '{}'::jsonb
-    ),
-    '{1}'
+    )
 from (select _pgwhen.write_clock() as now offset 0) as c
 cross join generate_series(1, add_actions.how_many) as i;
 $$;

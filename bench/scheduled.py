@@ -31,26 +31,15 @@ POLL = 0.002
 OTHERS = 1_000_000
 SOON = 300
 
-RULE = """
-insert into pgwhen.trigger_rule
-    (name, source_type, source_config, action_type, action_config, frequency)
-values (
-    'scheduled', 'form_submitted', '{"formId": "bench"}',
-    'note_start', '{"delay": {"seconds": 0}}', 'always'
-)
-"""
-EMPTY = """
-truncate
-    pgwhen.form_submission, pgwhen.scheduled_action, pgwhen.trigger_log, _pgwhen.processed_event
-"""
+EMPTY = "truncate pgwhen.scheduled_action, pgwhen.trigger_log"
 WAITS = """
 select (a.result ->> 'started')::float8 - extract(epoch from
-    pg_xact_commit_timestamp((a.event #>> '{data,writer}')::xid)
+    pg_xact_commit_timestamp((a.action_config ->> 'writer')::xid)
 )::float8
 from pgwhen.scheduled_action as a
 where a.status = 'done'
 """
-COMMITTED = "select count(*) from pgwhen.form_submission"
+COMMITTED = "select count(*) from pgwhen.scheduled_action"
 LATENESS = """
 select (a.result ->> 'started')::float8 - extract(epoch from a.execute_at)::float8
 from pgwhen.scheduled_action as a
@@ -81,7 +70,6 @@ def _at_once(server: Server, scale: float) -> list[Ratio]:
     p99: list[float] = []
     with database.connect() as conn:
         conn.execute("select pgwhen.register_action('note_start')")
-        conn.execute(RULE.encode())
         for number in range(1, ROUNDS + 1):
             bell.append(_round(database, conn, seconds, None))
             waits = _waits(conn)

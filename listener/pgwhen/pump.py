@@ -121,6 +121,7 @@ class Pump:
             return False
         claims = await self._database.claim_actions(types, min(room, CLAIMS))
         self._dispatcher.start(claims)
+        self._events += len(claims)  # what is due keeps a listener awake as events do
         if claims:
             self._fruitless = 0.0
         return bool(claims)

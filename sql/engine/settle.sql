@@ -14,6 +14,7 @@ create or replace function _pgwhen.settle(endings _pgwhen.ending[])
 returns setof bigint
 language plpgsql
 volatile
+set enable_nestloop = off
 as $$
 declare
     v_now constant timestamptz := _pgwhen.write_clock();

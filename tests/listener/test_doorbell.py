@@ -249,6 +249,27 @@ async def test_crowd_of_events_is_not_rung_for(
         assert calls == ["wake_up", "try_sleep"]
 
 
+@pytest.mark.usefixtures("_long_sleep")
+async def test_crowd_of_due_actions_is_not_rung_for(
+    shop: Shop,
+    settings: Settings,
+    asleep: Callable[[], Awaitable[None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Actions that are scheduled without an event are a crowd as well."""
+    shop.rule("plain")
+    calls: list[str] = []
+    for name in ("try_sleep", "wake_up"):
+        _note_calls(monkeypatch, Doorbell, name, calls)
+    async with running(settings, handler()):
+        await asleep()
+        calls.clear()
+        shop.conn.execute("select pgwhen.schedule_actions('plain', '{a,b,c}')")
+        await until(shop, "select count(*) = 3 from pgwhen.trigger_log where status = 'success'")
+        await asleep()
+        assert calls == ["wake_up", "try_sleep"]
+
+
 def _note_calls(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, calls: list[str]) -> None:
     method = getattr(owner, name)
 

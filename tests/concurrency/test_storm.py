@@ -1,0 +1,310 @@
+"""Everything together: engines, workers that lose work, people who change their minds (P2, P3).
+
+Seven sessions that know nothing of each other. What is refused with words is refused; any other
+error is one of pgwhen's, and so is a deadlock, whoever is told of it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from psycopg import DatabaseError
+from psycopg.types.json import Jsonb
+
+from tests.concurrency.scene import claim, emit, process, report, scalar
+from tests.concurrency.test_waits_storm import ENDED
+from tests.support import PATIENCE, SOAK, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import psycopg
+
+    from tests.support import Database
+
+#: How many users come, and after how many seconds none comes any more.
+USERS = int(os.environ.get("PGWHEN_STORM_USERS", "100000" if SOAK else "100"))
+SECONDS = float(os.environ.get("PGWHEN_STORM_SECONDS", "600" if SOAK else "10"))
+
+ADD = {"whenPending": "add"}
+WAIT = {**ADD, "waitForTracking": True, "expiresSeconds": 0.3}
+CLICKED = {"actionType": "note", "actionConfig": {"was": "clicked"}}
+EXPIRED = {"actionType": "note", "actionConfig": {"was": "not_clicked"}}
+#: Action type and delay of each rule.
+RULES: dict[str, tuple[str, dict[str, Any]]] = {
+    "at once": ("note", {}),
+    "later": ("note", {**ADD, "seconds": 0.05}),
+    "asked": ("deliver", {**ADD, "seconds": 0.05, "reEvaluateConditions": True}),
+    "chase": ("deliver", {**WAIT, "onExpire": EXPIRED}),
+    "offer": ("deliver", {**WAIT, "after": "send", "onClick": CLICKED, "onExpire": EXPIRED}),
+}
+SETTINGS = {"staleProcessingMinute": 0.002, "retrySeconds": 0, "maxRetries": 2}
+
+ERRORS = ['{"message": "no", "nonRetryable": true}', '{"message": "busy"}']
+
+#: What people do to one action, and what they look for.
+BY_HAND = {
+    "cancel_action(%s)": "status in ('pending', 'processing')",
+    "retry_action(%s)": "status in ('failed', 'cancelled')",
+    "run_action_now(%s)": "status = 'pending'",
+    "reschedule_action(%s, clock_timestamp() + interval '0.1 s')": "status = 'pending'",
+}
+VERBS = ["cancel_action", "retry_action", "run_action_now", "reschedule_action", "pause", "resume"]
+SCOPES = ["", "action_type => 'deliver'", "action_type => 'note'", "rule => 1", "rule => 4"]
+
+#: What must hold, as queries for what does not. `told` is what the sessions were answered.
+FAULTS = {
+    "it has not ended": """
+        select from pgwhen.scheduled_action
+        where status not in ('done', 'failed', 'cancelled') or waiting or claim_token is not null
+    """,
+    "an event is left": "select from _pgwhen.outbox",
+    "it has not one end in the log, and one for each end that was retried": """
+        select from pgwhen.scheduled_action as a
+        left join app.told as t on t.action_id = a.id
+        left join lateral (
+            select count(*) as ends
+            from pgwhen.trigger_log as l
+            where l.action_id = a.id and l.status in ('success', 'failed', 'cancelled', 'expired')
+        ) as l on true
+        where l.ends <> 1 + coalesce(t.retries, 0)
+    """,
+    "its last end is another one": """
+        select from pgwhen.scheduled_action as a
+        left join lateral (
+            select l.status
+            from pgwhen.trigger_log as l
+            where l.action_id = a.id and l.status in ('success', 'failed', 'cancelled', 'expired')
+            order by l.id desc
+            limit 1
+        ) as l on true
+        where not case a.status
+            when 'done' then l.status in ('success', 'expired')
+            when 'failed' then l.status = 'failed'
+            else l.status in ('cancelled', 'expired') end
+    """,
+    "it succeeded twice": """
+        select from pgwhen.trigger_log
+        where action_id is not null and status = 'success'
+        group by action_id having count(*) > 1
+    """,
+    "a worker was believed more often than it was to be done": """
+        select from app.told where completions > 1 + retries
+    """,
+    "it is done, and no worker has done it": """
+        select from pgwhen.scheduled_action as a
+        left join app.told as t on t.action_id = a.id
+        where
+            a.action_type = 'deliver' and a.status = 'done' and coalesce(t.completions, 0) = 0
+            and not (a.outcome = 'not_clicked' and not a.wait ? 'after')
+    """,
+    "what was done has not one effect": """
+        select from (
+            select l.trigger_rule_id as rule, l.event_id, l.action_config ->> 'was' as was
+            from pgwhen.trigger_log as l
+            where l.action_type = 'note' and l.status = 'success'
+        ) as l
+        full join (
+            select e.rule, e.event_id, e.config ->> 'was' as was, count(*) as n
+            from app.effect as e
+            group by 1, 2, 3
+        ) as e
+            on e.rule = l.rule and e.event_id = l.event_id
+            and coalesce(e.was, '') = coalesce(l.was, '')
+        where l.rule is null or e.n is distinct from 1
+    """,
+    "two have the same key": """
+        select from pgwhen.scheduled_action group by key having count(*) > 1
+    """,
+}
+
+
+class Storm:
+    """The sessions, each a loop until all is done; people leave before."""
+
+    def __init__(self, db: Database, shop: psycopg.Connection) -> None:
+        self._db = db
+        self._shop = shop
+        self._done = threading.Event()
+        self._evening = threading.Event()
+        self._lost: list[tuple[int, Any]] = []
+        self.completions: Counter[int] = Counter()
+        self.retries: Counter[int] = Counter()
+        self.did: Counter[str] = Counter()
+
+    def rage(self) -> None:
+        """Let them loose until every action has ended."""
+        loops = [self._pass, self._tick, self._expire, self._work, self._work, self._meddle]
+        with ThreadPoolExecutor(len(loops)) as pool:
+            raging = [
+                pool.submit(self._loop, loop, self._db.connect(), random.Random(n))
+                for n, loop in enumerate(loops)
+            ]
+            try:
+                self._come(self._db.connect(), random.Random(len(loops)))
+                self._evening.set()
+                wait_until(self._shop, ENDED, patience=PATIENCE * (10 if SOAK else 2))
+            finally:
+                self._evening.set()
+                self._done.set()
+            for session in raging:
+                session.result()
+
+    def _loop(
+        self,
+        work: Callable[[psycopg.Connection, random.Random], None],
+        conn: psycopg.Connection,
+        chance: random.Random,
+    ) -> None:
+        while not self._done.is_set():
+            work(conn, chance)
+        conn.execute("select pg_stat_force_next_flush()")
+
+    def _come(self, conn: psycopg.Connection, chance: random.Random) -> None:
+        """Let users come, pay, click, and gain and lose what the condition asks for."""
+        until = time.monotonic() + SECONDS
+        for n in range(USERS):
+            recent = f"u{max(0, n - chance.randrange(20))}"
+            conn.execute(
+                "insert into pgwhen.line_user (user_id, attributes) values (%s, %s)",
+                [f"u{n}", Jsonb({"n": 5})],
+            )
+            emit(conn, f"u{n}")
+            if chance.random() < 0.7:
+                conn.execute("insert into pgwhen.campaign_click (user_id) values (%s)", [recent])
+            if chance.random() < 0.3:
+                conn.execute(
+                    "update pgwhen.line_user set attributes = %s where user_id = %s",
+                    [Jsonb({"n": chance.choice([4, 5])}), recent],
+                )
+            if time.monotonic() > until:
+                return
+
+    def _pass(self, conn: psycopg.Connection, chance: random.Random) -> None:
+        types = chance.choice([[], ["deliver"]])
+        found = process(conn, "w", types, batch_size=chance.choice([1, 3, 100]))
+        self._answer(conn, chance, [(a["id"], a["token"]) for a in found.actions])
+
+    def _tick(self, conn: psycopg.Connection, chance: random.Random) -> None:
+        conn.execute("select pgwhen.tick(%s)", [chance.choice([1, 10, 100])])
+
+    def _expire(self, conn: psycopg.Connection, chance: random.Random) -> None:
+        size = chance.choice([1, 10, 100])
+        conn.execute("select pgwhen.expire_actions(%s)", [size])
+        self.did["recovered"] += scalar(conn, "select pgwhen.recover_stale_actions(%s)", size)
+
+    def _work(self, conn: psycopg.Connection, chance: random.Random) -> None:
+        self._answer(conn, chance, claim(conn, "deliver", size=chance.choice([1, 5, 50])))
+
+    def _answer(
+        self, conn: psycopg.Connection, chance: random.Random, claims: list[tuple[int, Any]]
+    ) -> None:
+        """Report claims in one way or another; lose some, and report them when it is too late."""
+        luck = 1.0 if self._evening.is_set() else chance.random()
+        if claims and luck < 0.1:
+            self._lost.extend(claims)
+        elif claims and luck < 0.2:
+            report(conn, "release_actions", claims)
+        elif claims and luck < 0.4:
+            error = chance.choice(
+                ['{"message": "no", "nonRetryable": true}', '{"message": "busy"}']
+            )
+            report(conn, "fail_actions", claims, [error] * len(claims))
+        elif claims:
+            self.completions.update(report(conn, "complete_actions", claims))
+        if self._lost and chance.random() < 0.1:
+            late = [self._lost.pop()]
+            self.completions.update(report(conn, "complete_actions", late))
+
+    def _meddle(self, conn: psycopg.Connection, chance: random.Random) -> None:
+        """Do what people do, and put it right again in the evening."""
+        if self._evening.is_set():
+            conn.execute("update pgwhen.trigger_rule set enabled = true where not enabled")
+            for (remedy,) in conn.execute("select remedy from pgwhen.paused").fetchall():
+                conn.execute(remedy.encode())
+            self._done.wait(0.05)
+            return
+        chance.choice([self._by_hand, self._by_hand, self._pause, self._disable])(conn, chance)
+
+    def _by_hand(self, conn: psycopg.Connection, chance: random.Random) -> None:
+        call, wanted = chance.choice(list(BY_HAND.items()))
+        found = conn.execute(
+            f"select id from pgwhen.scheduled_action where {wanted}"
+            " order by id desc limit 20".encode()
+        ).fetchall()
+        if found:
+            action = chance.choice(found)[0]
+            if self._say(conn, f"select pgwhen.{call}", action) and call.startswith("retry"):
+                self.retries[action] += 1
+
+    def _pause(self, conn: psycopg.Connection, chance: random.Random) -> None:
+        scope = chance.choice(SCOPES)
+        if not self._say(conn, f"select pgwhen.pause('stop'{scope and ', ' + scope})"):
+            return
+        self._done.wait(chance.random() / 50)
+        mode = chance.choice(["catch_up", "skip"])
+        self._say(conn, f"select pgwhen.resume({scope and scope + ', '}mode => '{mode}')")
+
+    def _disable(self, conn: psycopg.Connection, chance: random.Random) -> None:
+        for on in ("false", "true"):
+            self._say(conn, f"update pgwhen.trigger_rule set enabled = {on} where id = 1 + %s",
+                      chance.randrange(len(RULES)))  # fmt: skip
+
+    def _say(self, conn: psycopg.Connection, statement: str, *args: Any) -> bool:
+        """Execute what may be refused with words; return whether it was not."""
+        try:
+            conn.execute(statement.encode(), args or None)
+        except DatabaseError as error:
+            if not str(error.sqlstate).startswith("PW"):
+                raise
+            return False
+        self.did[statement.partition("(")[0]] += 1
+        return True
+
+
+@pytest.fixture
+def storm(db: Database, shop: psycopg.Connection) -> Storm:
+    """Return a storm over rules of each kind, with attempts that are stale in 0.12 s."""
+    for name, value in SETTINGS.items():
+        shop.execute("insert into pgwhen.setting values (%s, %s)", [name, Jsonb(value)])
+    for name, (action_type, delay) in RULES.items():
+        shop.execute(
+            "insert into pgwhen.trigger_rule"
+            " (name, source_type, source_config, action_type, action_config, frequency)"
+            " values (%s, 'paid', %s, %s, %s, 'once')",
+            [
+                name, Jsonb({"condition": {"user.n": {"$gte": 5}}} if name == "asked" else {}),
+                action_type, Jsonb({"delay": delay} if delay else {}),
+            ],
+        )  # fmt: skip
+    return Storm(db, shop)
+
+
+def test_each_action_ends_once(shop: psycopg.Connection, storm: Storm) -> None:
+    """P2, P3. One outcome, one effect, a row in the log for each end; and nobody is deadlocked."""
+    storm.rage()
+
+    shop.execute("create table app.told (action_id bigint, completions int, retries int)")
+    with shop.cursor() as cursor:
+        cursor.executemany(
+            "insert into app.told values (%s, %s, %s)",
+            [
+                (action, storm.completions[action], storm.retries[action])
+                for action in storm.completions.keys() | storm.retries.keys()
+            ],
+        )
+    faults = {
+        what: scalar(shop, f"select count(*) from ({query}) as f") for what, query in FAULTS.items()
+    }
+    assert faults == dict.fromkeys(FAULTS, 0)
+    deadlocks = "select deadlocks from pg_stat_database where datname = current_database()"
+    assert scalar(shop, deadlocks) == 0
+    missing = {"recovered", *(f"select pgwhen.{verb}" for verb in VERBS)} - {*+storm.did}
+    assert not missing, f"not all of it has happened: {storm.did}"

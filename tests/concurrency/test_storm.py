@@ -58,6 +58,21 @@ BY_HAND = {
     "run_action_now(%s)": "status = 'pending'",
     "reschedule_action(%s, clock_timestamp() + interval '0.1 s')": "status = 'pending'",
 }
+CANCEL_MANY = [
+    """
+    update pgwhen.scheduled_action set status = 'cancelled'
+    where status = 'pending' and id %% 30 = %s
+    """,
+    """
+    select pgwhen.cancel_action(a.id)
+    from (
+        select id from pgwhen.scheduled_action where status = 'pending' and id %% 30 = %s
+        order by id for no key update skip locked
+    ) as a
+    """,
+]
+DISABLE = ["enabled = false", "enabled = true"]
+DELETE = ["deleted_date = now()", "deleted_date = null"]
 VERBS = ["cancel_action", "retry_action", "run_action_now", "reschedule_action", "pause", "resume"]
 SCOPES = ["", "action_type => 'deliver'", "action_type => 'note'", "rule => 1", "rule => 4"]
 
@@ -235,7 +250,9 @@ class Storm:
                 conn.execute(remedy.encode())
             self._done.wait(0.05)
             return
-        chance.choice([*4 * [self._by_hand], self._pause, self._disable])(conn, chance)
+        chance.choice([*4 * [self._by_hand], self._cancel_many, self._pause, self._switch])(
+            conn, chance
+        )
 
     def _by_hand(self, conn: psycopg.Connection, chance: random.Random) -> None:
         call, wanted = chance.choice(list(BY_HAND.items()))
@@ -256,10 +273,14 @@ class Storm:
         mode = chance.choice(["catch_up", "skip"])
         self._say(conn, f"select pgwhen.resume({scope and scope + ', '}mode => '{mode}')")
 
-    def _disable(self, conn: psycopg.Connection, chance: random.Random) -> None:
-        for on in ("false", "true"):
-            self._say(conn, f"update pgwhen.trigger_rule set enabled = {on} where id = 1 + %s",
-                      chance.randrange(len(RULES)))  # fmt: skip
+    def _switch(self, conn: psycopg.Connection, chance: random.Random) -> None:
+        """Disable a rule, or delete it, and take that back."""
+        rule = 1 + chance.randrange(len(RULES))
+        for change in chance.choice([*3 * [DISABLE], DELETE]):
+            self._say(conn, f"update pgwhen.trigger_rule set {change} where id = %s", rule)
+
+    def _cancel_many(self, conn: psycopg.Connection, chance: random.Random) -> None:
+        self._say(conn, chance.choice(CANCEL_MANY), chance.randrange(30))
 
     def _say(self, conn: psycopg.Connection, statement: str, *args: Any) -> bool:
         """Execute what may be refused with words; return whether it was not."""

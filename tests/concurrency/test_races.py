@@ -346,6 +346,7 @@ def test_a_click_between_two_attempts_counts(
         recovery.commit()
         engine.commit()
     assert state(shop) == "pending"
+    move_clock(shop, 1)
     report(shop, "complete_actions", claim(shop, "deliver"))
     process_all(shop)
     assert state(shop) == "done clicked"

@@ -103,6 +103,13 @@ FAULTS = {
     "a worker was believed more often than it was to be done": """
         select from app.told where completions > 1 + retries
     """,
+    "a worker was believed whose claim was over": """
+        select from app.told as t
+        inner join app.claimed as c on c.action_id = t.action_id
+        where t.retries = 0 and t.token is not null
+        group by t.action_id, t.token
+        having t.token <> (array_agg(c.token order by c.n desc))[1]
+    """,
     "it is done, and no worker has done it": """
         select from pgwhen.scheduled_action as a
         left join app.told as t on t.action_id = a.id
@@ -130,6 +137,21 @@ FAULTS = {
     """,
 }
 
+#: Who has had each action, in order.
+WITNESS = """
+create table app.claimed (
+    n bigint generated always as identity, action_id bigint not null, token uuid not null
+);
+create function app.witness() returns trigger language plpgsql as $$
+begin
+    insert into app.claimed (action_id, token) values (new.id, new.claim_token);
+    return null;
+end;
+$$;
+create trigger witness after insert or update of claim_token on pgwhen.scheduled_action
+for each row when (new.claim_token is not null) execute function app.witness();
+"""
+
 #: The ends of each action, as they were logged.
 LOGGED = """
 create table app.logged as
@@ -155,6 +177,7 @@ class Storm:
         self._lost: list[tuple[int, Any]] = []
         self.completions: Counter[int] = Counter()
         self.retries: Counter[int] = Counter()
+        self.tokens: dict[int, Any] = {}
         self.did: Counter[str] = Counter()
 
     def rage(self) -> None:
@@ -237,10 +260,14 @@ class Storm:
             )
             report(conn, "fail_actions", claims, [error] * len(claims))
         elif claims:
-            self.completions.update(report(conn, "complete_actions", claims))
+            self._complete(conn, claims)
         if len(self._lost) > LATE:
-            late = [self._lost.pop(0)]
-            self.completions.update(report(conn, "complete_actions", late))
+            self._complete(conn, [self._lost.pop(0)])
+
+    def _complete(self, conn: psycopg.Connection, claims: list[tuple[int, Any]]) -> None:
+        believed = report(conn, "complete_actions", claims)
+        self.completions.update(believed)
+        self.tokens.update({action: token for action, token in claims if action in believed})
 
     def _meddle(self, conn: psycopg.Connection, chance: random.Random) -> None:
         """Do what people do, and put it right again in the evening."""
@@ -256,6 +283,8 @@ class Storm:
 
     def _by_hand(self, conn: psycopg.Connection, chance: random.Random) -> None:
         call, wanted = chance.choice(list(BY_HAND.items()))
+        if chance.random() < 0.3:
+            wanted = "true"
         found = conn.execute(
             f"select id from pgwhen.scheduled_action where {wanted}"
             " order by id desc limit 20".encode()
@@ -297,6 +326,7 @@ class Storm:
 @pytest.fixture
 def storm(db: Database, shop: psycopg.Connection) -> Storm:
     """Return a storm over rules of each kind, with attempts that are stale in 0.12 s."""
+    shop.execute(WITNESS.encode())
     for name, value in SETTINGS.items():
         shop.execute("insert into pgwhen.setting values (%s, %s)", [name, Jsonb(value)])
     for name, (action_type, delay) in RULES.items():
@@ -316,12 +346,19 @@ def test_each_action_ends_once(shop: psycopg.Connection, storm: Storm) -> None:
     """P2, P3. One outcome, one effect, a row in the log for each end; and nobody is deadlocked."""
     storm.rage()
 
-    shop.execute("create table app.told (action_id bigint, completions int, retries int)")
+    shop.execute(
+        "create table app.told (action_id bigint, completions int, retries int, token uuid)"
+    )
     with shop.cursor() as cursor:
         cursor.executemany(
-            "insert into app.told values (%s, %s, %s)",
+            "insert into app.told values (%s, %s, %s, %s)",
             [
-                (action, storm.completions[action], storm.retries[action])
+                (
+                    action,
+                    storm.completions[action],
+                    storm.retries[action],
+                    storm.tokens.get(action),
+                )
                 for action in storm.completions.keys() | storm.retries.keys()
             ],
         )

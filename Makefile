@@ -87,7 +87,7 @@ example: $(READY) ## Run an example, and check its totals: make example NAME=fol
 .PHONY: clean
 clean: ## Remove what was built, the private cluster included
 	@[ ! -x $(BIN)/python ] || $(BIN)/python scripts/cluster.py drop
-	rm -rf $(VENV) dist .*_cache .hypothesis
+	rm -rf $(VENV) .venv-peers dist .*_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml

@@ -46,16 +46,17 @@ def cluster() -> Iterator[Server]:
 class Database:
     """A database of a measure's own."""
 
-    def __init__(self, server: Server, name: str) -> None:
-        """Create it and deploy pgwhen, with partitions made."""
+    def __init__(self, server: Server, name: str, *, deployed: bool = True) -> None:
+        """Create it and, unless not *deployed*, deploy pgwhen, with partitions made."""
         self.name = name
         self.server = server
         self.conninfo = make_conninfo(server.conninfo, dbname=name)
         with psycopg.connect(server.conninfo, autocommit=True) as admin:
             admin.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
-        deploy(self.conninfo)
-        with self.connect() as conn:
-            conn.execute("select pgwhen.maintain()")
+        if deployed:
+            deploy(self.conninfo)
+            with self.connect() as conn:
+                conn.execute("select pgwhen.maintain()")
 
     @property
     def environment(self) -> dict[str, str]:

@@ -3,7 +3,8 @@
 The yardstick is a loop of a few lines (bare_listener.py): wait for a notification, DELETE …
 RETURNING the row. Both times begin with the commit of the INSERT by the server's clock, and end in
 Python on the same machine: in the handler, and when the row is in hand. Writes come one at a time,
-at a steady pace.
+at a steady pace. The first events of a round are not counted, on either side: what connections,
+plans and caches cost once is not what an event costs.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 ROUNDS = 5
+#: Events before those that are counted.
+WARM_UP = 20
 
 
 @dataclass(frozen=True)
@@ -64,9 +67,12 @@ select (a.result ->> 'started')::float8
     - extract(epoch from pg_xact_commit_timestamp(f.xmin))::float8
 from pgwhen.form_submission as f
 inner join pgwhen.scheduled_action as a on (a.event ->> 'key') = 'bench' and a.user_id = f.user_id
+order by f.id
 """
 WAITS_BARE = """
-select r.at - extract(epoch from pg_xact_commit_timestamp(r.xid))::float8 from bench.received as r
+select r.at - extract(epoch from pg_xact_commit_timestamp(r.xid))::float8
+from bench.received as r
+order by pg_xact_commit_timestamp(r.xid)
 """
 
 
@@ -102,7 +108,7 @@ def _product(database: Database, conn: psycopg.Connection, pace: Pace, count: in
 def _yardstick(database: Database, conn: psycopg.Connection, pace: Pace, count: int) -> list[float]:
     conn.execute("truncate bench.queue, bench.received")
     conn.execute("vacuum analyze")
-    with _bare_listener(database, count):
+    with _bare_listener(database, WARM_UP + count):
         _write(database, WRITE_BARE, pace, count)
     return _waits(conn, WAITS_BARE, count)
 
@@ -122,19 +128,19 @@ def _bare_listener(database: Database, count: int) -> Iterator[None]:
 
 
 def _write(database: Database, statement: str, pace: Pace, count: int) -> None:
-    """Write one row each time that one is due."""
+    """Write one row each time that one is due, the warm-up's first."""
     with database.connect() as conn:
         start = time.perf_counter()
-        for number in range(count):
+        for number in range(WARM_UP + count):
             time.sleep(max(0.0, start + number / pace.per_second - time.perf_counter()))
             conn.execute(statement.encode(), [f"U{number}"])
 
 
 def _waits(conn: psycopg.Connection, query: str, count: int) -> list[float]:
-    """Return the seconds that each event waited."""
+    """Return the seconds that each event waited, in the order of their commits."""
     waits = [float(seconds) for (seconds,) in conn.execute(query.encode())]
-    assert len(waits) == count, f"{len(waits)} of {count} events arrived"
-    return waits
+    assert len(waits) == WARM_UP + count, f"{len(waits)} of {WARM_UP + count} events arrived"
+    return waits[WARM_UP:]
 
 
 def _words(waits: list[float]) -> str:

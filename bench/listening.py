@@ -47,9 +47,9 @@ select
 
 @contextmanager
 def listening(
-    database: Database, conn: psycopg.Connection, poll: float | None = None
+    database: Database, conn: psycopg.Connection, poll: float | None = None, idle: str = IDLE
 ) -> Iterator[None]:
-    """Run a listener in *database* until the block ends and all is done.
+    """Run a listener in *database* until the block ends and the query *idle* says so too.
 
     poll: look every so many seconds, with the doorbell off; None: sleep until the doorbell rings.
     """
@@ -64,7 +64,7 @@ def listening(
     try:
         wait_until(conn, WORKING if poll else ASLEEP, process)
         yield
-        wait_until(conn, IDLE, process)
+        wait_until(conn, idle, process)
     finally:
         process.terminate()
         process.wait(PATIENCE)

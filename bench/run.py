@@ -3,7 +3,7 @@
 Rounds of the two sides alternate, so that what else the machine does falls on both. Prints
 progress, and last one line for each ratio: name, value, goal, and `ok` or `short`.
 
-BENCH_SCALE sets the counts (1 ends within fifteen minutes on two cores, 0.05 is a smoke test);
+BENCH_SCALE sets the counts (1 ends within half an hour on two cores, 0.05 is a smoke test);
 names as arguments choose among the measures.
 """
 
@@ -12,7 +12,10 @@ from __future__ import annotations
 import os
 import sys
 
+import claims
+import drain
 import latency
+import scheduled
 import throughput
 import writers
 from cluster import cluster
@@ -22,6 +25,9 @@ MEASURES = {
     "throughput": throughput.measure,
     "writers": writers.measure,
     "latency": latency.measure,
+    "claims": claims.measure,
+    "drain": drain.measure,
+    "scheduled": scheduled.measure,
 }
 
 

@@ -11,18 +11,14 @@ writer, whose id is in the event, and that of the batch that processed it.
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
 from cluster import Database
 from listening import listening
+from pgbench import CLIENTS, commits
 from report import Ratio, paired, quantile, say
-
-from pgwhen.embedded import without_libpq
 
 if TYPE_CHECKING:
     import psycopg
@@ -32,7 +28,6 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 ROUNDS = 5
 SECONDS = 10
-WRITERS = 8
 USERS = 20_000
 POLL = 0.002
 
@@ -47,7 +42,7 @@ from _pgwhen.processed_event as e
 def measure(server: Server, scale: float) -> list[Ratio]:
     """Return commits/s as a part of those with polling, and the 99th percentile of the waits."""
     users, seconds = max(800, int(USERS * scale)), max(1, round(SECONDS * scale))
-    say(f"writers: {WRITERS} of them for {seconds} s a round; {users:,} users")
+    say(f"writers: {CLIENTS} of them for {seconds} s a round; {users:,} users")
     database = Database(server, "writers")
     with database.connect() as conn:
         conn.execute((HERE / "writers.sql").read_bytes(), prepare=False)
@@ -78,16 +73,9 @@ def _round(
     conn.execute("vacuum analyze")
     conn.execute("checkpoint")
     with listening(database, conn, poll):
-        done = subprocess.run(
-            [
-                database.server.installation.bin / "pgbench", "--no-vacuum",
-                f"--client={WRITERS}", "--jobs=2", f"--time={seconds}", "--protocol=prepared",
-                f"--define=users={users // WRITERS}",
-                f"--file={HERE / 'write.pgbench'}@9", f"--file={HERE / 'write_slowly.pgbench'}@1",
-            ],
-            env=without_libpq(os.environ) | database.environment,
-            check=True, capture_output=True, text=True,
-        )  # fmt: skip
-    found = re.search(r"^tps = ([\d.]+)", done.stdout, re.MULTILINE)
-    assert found, done.stdout
-    return float(found[1])
+        return commits(
+            database,
+            [f"{HERE / 'write.pgbench'}@9", f"{HERE / 'write_slowly.pgbench'}@1"],
+            seconds,
+            users=users // CLIENTS,
+        )

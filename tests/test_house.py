@@ -23,7 +23,16 @@ CORE = sorted(file for file in PACKAGE.glob("*.py") if file.stem not in AROUND)
 #: Not for this repository's eyes: split, so that this file does not name it.
 ELSEWHERE = "../" + "shared"
 
-NOT_OURS = {".git", ".hypothesis", ".mypy_cache", ".pg", ".pytest_cache", ".ruff_cache", ".venv"}
+NOT_OURS = {
+    ".git",
+    ".hypothesis",
+    ".mypy_cache",
+    ".pg",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".venv",
+    ".venv-peers",
+}
 
 
 def lines(file: Path) -> int:

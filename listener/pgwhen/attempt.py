@@ -43,8 +43,9 @@ class Attempt:
         self.started = True
         pairs = tuple((claim.context, claim.config) for claim in self.claims)
         first = pairs[0][0]
-        batch = Batch(first.action_type, first.line_oa_id, pairs)
-        given = pairs[0] if self.handler.batch is None else (batch,)
+        given: tuple[Any, ...] = pairs[0]
+        if self.handler.batch is not None:
+            given = (Batch(first.action_type, first.line_oa_id, pairs),)
         try:
             if self.handler.threaded:
                 answer = await _in_thread(executor, self.handler.function, given)
@@ -110,7 +111,8 @@ def _outcome(claim: Claim, result: Result) -> Outcome:
         except ActionError as exc:
             error = exc
         else:
-            log.debug("action done", extra={"fields": _fields(claim)})
+            if log.isEnabledFor(logging.DEBUG):
+                log.debug("action done", extra={"fields": _fields(claim)})
             return Done(context.action_id, claim.token, value)
     # No message here: it may hold what a customer wrote. It is in the action's row.
     log.warning(

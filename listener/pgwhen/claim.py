@@ -6,11 +6,10 @@ import json
 import logging
 import re
 import sys
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
-from uuid import UUID
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .context import Context
 
@@ -27,11 +26,11 @@ DEEPEST = 50_000
 LONGEST = 4_000
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(NamedTuple):
     """An action that this worker may do now, once."""
 
-    token: UUID
+    #: A UUID, as text: it only goes back to where it came from.
+    token: str
     context: Context
     config: Config
     #: What is left until the deadline, in seconds, at the moment when the claim arrived.
@@ -53,10 +52,10 @@ def read_claim(action: Mapping[str, Any], now: datetime) -> Claim:
         event=action["event"],
         workflow_path=None if path is None else tuple(path),
         deadline=deadline,
-        idempotency_uuid=UUID(action["idempotency_key"]),
+        idempotency_key=action["idempotency_key"],
     )
     seconds = (deadline - now).total_seconds()
-    return Claim(UUID(action["token"]), context, action["action_config"], seconds)
+    return Claim(action["token"], context, action["action_config"], seconds)
 
 
 def loads(text: str | bytes) -> Any:
@@ -64,6 +63,8 @@ def loads(text: str | bytes) -> Any:
 
     What even so cannot be read is None: its actions come back when their deadline has passed.
     """
+    if isinstance(text, bytes):
+        text = text.decode()  # json.loads would look for the encoding first
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -82,6 +83,10 @@ def _whole_number(digits: str) -> int | Decimal:
     return int(digits) if len(digits) < LONGEST else Decimal(digits)
 
 
+@lru_cache(maxsize=16)
 def _instant(text: str) -> datetime:
-    """Read a timestamp as JSON has it. Python 3.10 wants three or six digits of a second."""
+    """Read a timestamp as JSON has it. Python 3.10 wants three or six digits of a second.
+
+    What is claimed together has one deadline.
+    """
     return datetime.fromisoformat(re.sub(r"\.\d+", lambda digits: digits[0].ljust(7, "0"), text))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
-    from uuid import UUID
 
     Log = logging.LoggerAdapter[logging.Logger]
 
@@ -36,14 +36,14 @@ class Context:
     #: Until when this attempt may run, by the database's clock.
     deadline: datetime
     #: The same at every attempt. Hand it to whatever must not do the same thing twice.
-    idempotency_uuid: UUID
+    idempotency_key: str
     #: What earlier attempts recorded of their progress.
     heartbeat_details: Any = None
 
     @property
-    def idempotency_key(self) -> str:
-        """The key as text."""
-        return str(self.idempotency_uuid)
+    def idempotency_uuid(self) -> UUID:
+        """The key as the UUID that it is."""
+        return UUID(self.idempotency_key)
 
     @property
     def tracking_id(self) -> str:

@@ -115,7 +115,7 @@ class Database:
     async def complete_actions(self, done: Sequence[Done]) -> set[int]:
         """Settle actions as done; return the ids of those that were still this worker's."""
         return await self._settle(
-            "select pgwhen.complete_actions(%s, %s, %s, %s::jsonb[]) as id",
+            "select pgwhen.complete_actions(%s, %s, %s::uuid[], %s::jsonb[]) as id",
             done,
             [outcome.value for outcome in done],
         )
@@ -123,14 +123,16 @@ class Database:
     async def fail_actions(self, failed: Sequence[Failed]) -> set[int]:
         """Settle attempts as failed; return as `complete_actions` does."""
         return await self._settle(
-            "select pgwhen.fail_actions(%s, %s, %s, %s::jsonb[]) as id",
+            "select pgwhen.fail_actions(%s, %s, %s::uuid[], %s::jsonb[]) as id",
             failed,
             [outcome.value for outcome in failed],
         )
 
     async def release_actions(self, released: Sequence[Released]) -> set[int]:
         """Give back what has not started; return as `complete_actions` does."""
-        return await self._settle("select pgwhen.release_actions(%s, %s, %s) as id", released)
+        return await self._settle(
+            "select pgwhen.release_actions(%s, %s, %s::uuid[]) as id", released
+        )
 
     async def tick(self) -> int:
         """Do what time has made due, for a second at most; return how much that was."""

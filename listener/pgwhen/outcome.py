@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import re
 import traceback
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import ActionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from uuid import UUID
 
 #: Characters of an error's message that are kept.
 MESSAGE_LIMIT = 4096
@@ -23,30 +21,27 @@ RESULT_LIMIT = 2 * 1024 * 1024
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
-@dataclass(frozen=True)
-class Done:
+class Done(NamedTuple):
     """The action *action_id*, claimed under *token*, is done; *value* is JSON text, or None."""
 
     action_id: int
-    token: UUID
+    token: str
     value: str | None
 
 
-@dataclass(frozen=True)
-class Failed:
+class Failed(NamedTuple):
     """The attempt failed; *value* is JSON text: message, type, nonRetryable, nextRetryDelay, …."""
 
     action_id: int
-    token: UUID
+    token: str
     value: str
 
 
-@dataclass(frozen=True)
-class Released:
+class Released(NamedTuple):
     """The attempt never started."""
 
     action_id: int
-    token: UUID
+    token: str
 
 
 Outcome = Done | Failed | Released

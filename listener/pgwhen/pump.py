@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 SLEEP = 1.0
 FIRST_PAUSE = 0.002
 LONGEST_PAUSE = 0.025
+#: Actions claimed in one call: while some are claimed, others are handled, and others told.
+CLAIMS = 500
 #: Seconds after which a stream of events is interrupted to look when something will be due.
 LOOK_EVERY = 0.05
 
@@ -117,8 +119,9 @@ class Pump:
         room = self._dispatcher.room()
         if not types or not room:
             return False
-        claims = await self._database.claim_actions(types, room)
+        claims = await self._database.claim_actions(types, min(room, CLAIMS))
         self._dispatcher.start(claims)
+        self._events += len(claims)  # what is due keeps a listener awake as events do
         if claims:
             self._fruitless = 0.0
         return bool(claims)

@@ -75,7 +75,7 @@ class Settings:
     #: Connections for work; one more listens.
     pool_size: int = _set_by(COUNT, 4)
     #: Actions that are claimed and not yet acknowledged.
-    max_in_flight: int = _set_by(COUNT, 500)
+    max_in_flight: int = _set_by(COUNT, 1000)
     #: Handlers declared without `async` that run at one time.
     threads: int = _set_by(COUNT, 32)
     #: How long running handlers may go on after SIGTERM.

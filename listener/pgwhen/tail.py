@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from collections import deque
@@ -37,6 +38,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def command(_: argparse.Namespace) -> int:
     """Print outcomes until interrupted. A database that goes away is waited for."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
     follower = Follower()
     dsn = Settings.from_environment().dsn
     pauses = backoff()

@@ -20,21 +20,27 @@ as $$
 declare
     v_now_types constant text[] := case when dispatch.queue then '{}'
         else _pgwhen.builtin_types() end;
+    v_asked record;
     v_turn record;
 begin
-    firings := _pgwhen.when_pending(dispatch.firings);
-    if exists (select from _pgwhen.pause) then
+    select
+        exists (select from _pgwhen.pause) as is_paused,
+        bool_or(f.delay is not null) as has_delays,
+        bool_or(f.delay is null and f.action_type = any(v_now_types)) as has_now
+    into v_asked
+    from unnest(dispatch.firings) as f;
+
+    if v_asked.has_delays then
+        firings := _pgwhen.when_pending(firings);
+    end if;
+    if v_asked.is_paused then
         firings := _pgwhen.set_aside(firings);
     end if;
     if cardinality(dispatch.firings) = 0 then
         return row('[]'::jsonb, '{}'::pgwhen.claimed_action[], '{}')::_pgwhen.fired;
     end if;
 
-    if not exists (
-        select
-        from unnest(dispatch.firings) as f
-        where f.delay is null and f.action_type = any(v_now_types)
-    ) then
+    if not v_asked.has_now then
         return _pgwhen.write_actions(
             dispatch.firings, dispatch.worker, dispatch.action_types, dispatch.room, dispatch.queue
         );

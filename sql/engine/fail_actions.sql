@@ -11,6 +11,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set enable_nestloop = off
 set jit = off
 as $$
 declare
@@ -37,8 +38,9 @@ $doc$Report claimed actions as failed, many at once; returns the ids that were s
 
 An error is an object: {"message": text, "type": text, "nonRetryable": boolean,
 "nextRetryDelay": seconds, "details": any}. An action is tried again after nextRetryDelay, else
-after the setting retrySeconds, until it has been tried 1 + maxRetries times; then, or at once with
-nonRetryable, it ends as failed. A non-retryable failure gives the frequency slot back: it was
+after the setting retrySeconds, twice as long after each further failure and a hundred times as
+long at most, until it has been tried 1 + maxRetries times; then, or at once with nonRetryable, it
+ends as failed. A non-retryable failure gives the frequency slot back: it was
 certainly not delivered. After any other the slot is kept.
 
 Raises PW302 where the arrays differ in length or hold nulls, PW202 outside READ COMMITTED.
@@ -81,7 +83,7 @@ begin
         set
             status = 'pending',
             retry_count = a.retry_count + 1,
-            execute_at = try_again.now + _pgwhen.retry_delay(f.error),
+            execute_at = try_again.now + _pgwhen.retry_delay(f.error, a.retry_count),
             -- what has failed may have sent all the same, and been clicked
             counts_from = case when a.wait ? 'after'
                 then coalesce(a.counts_from, a.updated_at) end,
@@ -114,7 +116,9 @@ as $$
 select coalesce(is_final.error -> 'nonRetryable' = 'true', false);
 $$;
 
-create or replace function _pgwhen.retry_delay(error jsonb)
+-- What the error asks for, else retrySeconds, doubled with each failure before, a hundred times as
+-- long at most.
+create or replace function _pgwhen.retry_delay(error jsonb, failures integer)
 returns interval
 language sql
 stable
@@ -123,7 +127,8 @@ select pg_catalog.make_interval(secs => least(
     case when pg_catalog.jsonb_typeof(retry_delay.error -> 'nextRetryDelay') = 'number'
         and (retry_delay.error -> 'nextRetryDelay')::numeric >= 0
         then (retry_delay.error -> 'nextRetryDelay')::numeric
-        else (_pgwhen.setting('retrySeconds'))::numeric end,
+        else (_pgwhen.setting('retrySeconds'))::numeric
+            * least(100, pg_catalog.power(2::numeric, least(retry_delay.failures, 7))) end,
     315360000
 )::float8);
 $$;

@@ -13,11 +13,9 @@ language plpgsql
 volatile
 as $$
 declare
-    v_now constant timestamptz := _pgwhen.write_clock();
-    v_deadline constant timestamptz := _pgwhen.attempt_deadline(v_now);
-    v_sql_types constant text[] := array(
-        select t.name from _pgwhen.action_type as t where t.kind = 'sql'
-    );
+    v_now timestamptz;
+    v_deadline timestamptz;
+    v_sql_types text[];
     v_fired _pgwhen.fired;
     v_waking integer;
     v_waits bigint[];
@@ -25,6 +23,12 @@ begin
     if cardinality(write_actions.firings) = 0 then
         return row('[]'::jsonb, '{}'::pgwhen.claimed_action[], '{}')::_pgwhen.fired;
     end if;
+
+    v_now := _pgwhen.write_clock();
+    select
+        _pgwhen.attempt_deadline(v_now),
+        array(select t.name from _pgwhen.action_type as t where t.kind = 'sql')
+    into v_deadline, v_sql_types;
 
     with placed as (
         select

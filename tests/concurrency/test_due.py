@@ -160,6 +160,30 @@ def test_what_a_slow_pass_made_due_is_found(db: Database, due: psycopg.Connectio
     assert len(claim(due, "deliver")) == 1
 
 
+def test_a_wait_that_was_passed_over_expires_later(db: Database, due: psycopg.Connection) -> None:
+    """P3. Somebody held its user while the floor of expiries rose; it is still the lowest."""
+    add_rule(
+        due,
+        "w",
+        "deliver",
+        {"delay": {"waitForTracking": True, "expiresSeconds": 60}},
+        event="left",
+    )
+    emit(due, "u1", "left")
+    process(due)
+    holder = db.connect(autocommit=False)
+    holder.execute(
+        "select pg_advisory_xact_lock(_pgwhen.bucket_class(), _pgwhen.bucket('default', 'u1'))"
+    )
+    due.execute("set app.ahead = '2 minutes'")
+    for _ in range(3):
+        age_floor(due)
+        assert scalar(due, "select pgwhen.expire_actions()") == 0
+    holder.rollback()
+
+    assert scalar(due, "select pgwhen.expire_actions()") == 1
+
+
 def test_a_clock_that_was_set_back_hides_nothing(db: Database, due: psycopg.Connection) -> None:
     """P1. The floors come from the future, until somebody looks."""
     ahead = db.connect()

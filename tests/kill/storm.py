@@ -39,6 +39,36 @@ shop = demo.example("replay")
 #: A kill must cost seconds and not minutes, and however often it hits an action, not its last try.
 SETTINGS = {"staleProcessingMinute": 0.03, "retrySeconds": 0, "maxRetries": 1000}
 
+#: Beside the shop's own: each purchase also has an action that waits for its time, a wait that
+#: nobody clicks, and one that is clicked.
+RULES = """
+insert into pgwhen.trigger_rule
+    (name, source_type, source_config, action_type, action_config, frequency)
+select
+    r.name, 'attribute_changed', '{"attribute": "purchases"}', r.action_type, r.config::jsonb,
+    'always'
+from (
+    values
+    ('later', 'log_message', '{"text": "later", "delay": {"seconds": 0.05, "whenPending": "add"}}'),
+    (
+        'missed', 'log_message',
+        '{"text": "never", "delay": {
+            "waitForTracking": true, "tracking": {"link": "none"}, "expiresSeconds": 0.05,
+            "whenPending": "add",
+            "onExpire": {"actionType": "log_message", "actionConfig": {"text": "missed"}}
+        }}'
+    ),
+    (
+        'met', 'log_message',
+        '{"text": "met", "delay": {
+            "waitForTracking": true, "tracking": {"link": "offer"}, "expiresSeconds": 86400,
+            "whenPending": "add"
+        }}'
+    ),
+    ('click', 'emit_event', '{"type": "campaign_click", "data": {"link": "offer"}}')
+) as r (name, action_type, config)
+"""
+
 #: log_message, but to a file: a line for each delivery, written whole or not at all. As a service
 #: at the other end of a network it takes its time, in which it can be killed.
 HANDLER = """
@@ -143,6 +173,7 @@ class World:
             for setting, value in SETTINGS.items():
                 conn.execute("insert into pgwhen.setting values (%s, %s)", [setting, Jsonb(value)])
             shop.load_rules(conn)
+            conn.execute(RULES.encode())
         self._deliveries = directory / "deliveries"
         self.listener = Listener({**server.environment, "PGDATABASE": name}, directory)
 

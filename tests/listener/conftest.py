@@ -155,13 +155,16 @@ class Shop:
             [user, form, count],
         )
 
-    def wait_ended(self, count: int = 1, action_type: str = "%") -> list[dict[str, Any]]:
+    def wait_ended(
+        self, count: int = 1, action_type: str = "%", patience: float = PATIENCE
+    ) -> list[dict[str, Any]]:
         """Wait until so many actions have ended; return their rows, events left out."""
         wait_until(
             self.conn,
             "select count(*) >= %s from pgwhen.scheduled_action"
             " where status in ('done', 'failed') and action_type like %s",
             [count, action_type],
+            patience=patience,
         )
         rows = self.conn.execute(
             "select to_jsonb(a) - 'event' from pgwhen.scheduled_action as a"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pgwhen.outcome import Outcome
 
-TOKEN = UUID(int=7)
+TOKEN = str(UUID(int=7))
 
 
 class Told:

@@ -1,7 +1,7 @@
 -- pgwhen.fail_actions: report claimed actions as failed.
 begin;
 \ir ../helpers.psql
-select plan(30);
+select plan(31);
 
 select t.it_is('2030-01-07 12:00+00');
 select t.an_action() as action \gset
@@ -39,11 +39,11 @@ select is_empty('table pgwhen.trigger_log', 'which is no end, and so not logged'
 select t.fail('{"message": "slow down", "nextRetryDelay": 90}');
 select is(t.state(), 'pending | 2 | 12:01:40 | slow down', 'tries again when the error says');
 select t.fail('{}');
-select is(t.state(), 'pending | 3 | 12:01:50 | failed without a message', 'needs no message');
+select is(t.state(), 'pending | 3 | 12:02:20 | failed without a message', 'needs no message');
 select t.fail('{"message": "the last one"}');
 select is(
     t.state(),
-    'failed | 4 | 12:01:50 | the last one',
+    'failed | 4 | 12:02:20 | the last one',
     'ends as failed after one try and three retries'
 );
 select results_eq(
@@ -67,6 +67,15 @@ select t.an_action('2030-01-07 13:00:00+00');
 select t.fail('{"message": "x"}');
 select is(t.state(), 'pending | 1 | 13:00:02 | x', 'follows the setting retrySeconds');
 select t.fail('{"message": "x"}');
+
+-- Twice as long after each failure.
+select is(
+    array(
+        select extract(epoch from _pgwhen.retry_delay('{}', n))
+        from unnest('{0,1,2,3,6,7,8,1000000}'::integer[]) as n
+    ),
+    '{2.5,5,10,20,160,250,250,250}'::numeric[], 'waits longer after each failure, up to a limit'
+);
 
 -- Errors that are none, and delays that are none.
 update pgwhen.setting set value = '3' where name = 'maxRetries';

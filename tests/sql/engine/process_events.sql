@@ -116,8 +116,8 @@ select results_eq(
     $$ values ('pending', 1, 'XX123: not for you') $$, 'what raises is tried again'
 );
 select t.tick_at('2030-01-07 12:02:10+00');
-select t.tick_at('2030-01-07 12:02:20+00');
 select t.tick_at('2030-01-07 12:02:30+00');
+select t.tick_at('2030-01-07 12:03:10+00');
 select results_eq(
     format(
         $$ select a.status, a.retry_count from pgwhen.scheduled_action as a

@@ -1,7 +1,7 @@
 -- pgwhen.recover_stale_actions: take back what passed its deadline.
 begin;
 \ir ../helpers.psql
-select plan(14);
+select plan(18);
 
 select t.it_is('2030-01-07 12:00+00');
 insert into pgwhen.setting (name, value) values ('staleProcessingMinute', '0.05');
@@ -83,6 +83,36 @@ select is(
     (select array_agg(r.user_id) from _pgwhen.reservation as r where r.trigger_rule_id = :once),
     array['U1'], 'keeps the frequency slot of what may have been delivered'
 );
+
+-- One that cannot be taken back keeps no other back.
+truncate pgwhen.scheduled_action;
+insert into pgwhen.setting (name, value) values ('batchSize', '4');
+create function t.object() returns trigger language plpgsql as $$
+begin
+    if new.user_id = 'bad' then
+        raise exception 'not this one';
+    end if;
+    return new;
+end;
+$$;
+create trigger object before insert on pgwhen.trigger_log for each row execute function t.object();
+select t.an_action(user_id => u) from unnest('{a,bad,b,c}'::text[]) as u;
+select count(*) from pgwhen.claim_actions('w-1', 100);
+select t.it_is('2030-01-07 14:00+00');
+select is(pgwhen.recover_stale_actions(), 3, 'takes back all but the one that raises');
+select results_eq(
+    $$
+    select a.user_id, a.status, a.error_message
+    from pgwhen.scheduled_action as a
+    where a.status <> 'failed'
+    $$,
+    $$ values ('bad', 'processing', 'cannot be recovered: P0001: not this one') $$,
+    'which says why'
+);
+select is(pgwhen.recover_stale_actions(), 0, 'and is not at the head of the next batch');
+drop trigger object on pgwhen.trigger_log;
+select t.it_is('2030-01-07 14:02+00');
+select is(pgwhen.recover_stale_actions(), 1, 'but tried again after a minute');
 
 select finish();
 rollback;

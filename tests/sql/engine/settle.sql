@@ -26,7 +26,8 @@ select set_eq(
     $$,
     array[
         'settle', 'claim', 'release_actions', 'try_again', 'put_off', 'open_waits', 'click_waits',
-        'log_late_clicks', 'cancel_action', 'retry_action', 'put_at', 'sift', 'resume'
+        'log_late_clicks', 'recover_later', 'cancel_action', 'retry_action', 'put_at', 'sift',
+        'resume'
     ],
     'others only move actions between waiting, pending and processing'
 );

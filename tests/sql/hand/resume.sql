@@ -1,7 +1,7 @@
 -- pgwhen.resume: the incident switch, off.
 begin;
 \ir ../helpers.psql
-select plan(19);
+select plan(21);
 
 select t.it_is('2030-01-07 12:00+00');
 select t.a_rule('r', frequency => 'once') as rule \gset
@@ -101,6 +101,17 @@ select results_eq(
     $$ select c.user_id from pgwhen.claim_actions('w-1') as c $$, array['shelved'],
     'and cancelled, and retried, is claimed'
 );
+
+-- A wait is over when its time is, paused or not; it is not what became due.
+truncate pgwhen.scheduled_action;
+select t.a_waiting_rule('chase') as chase \gset
+select pgwhen.emit('ordered', 'W1');
+select t.process();
+select t.it_is(_pgwhen.clock() + interval '1 second');
+select pgwhen.pause('no messages');
+select t.it_is(_pgwhen.clock() + interval '2 hours');
+select is(pgwhen.resume(mode => 'skip'), 0::bigint, 'skips no wait');
+select is(t.states(:chase), '{waiting}', 'which is left to its expiry');
 
 select finish();
 rollback;

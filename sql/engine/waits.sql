@@ -84,8 +84,9 @@ begin
 end;
 $$;
 
--- Claimed actions whose send has succeeded, and that wait after it: instead of ending, they wait.
--- Clicks count from the first attempt that may have sent. Returns which they are.
+-- Claimed actions whose send has succeeded, and that wait after it: instead of ending, they wait,
+-- unless a person has cancelled them meanwhile. Clicks count from the first attempt that may have
+-- sent. Returns which they are.
 create or replace function _pgwhen.open_waits(endings _pgwhen.ending[], now timestamptz)
 returns bigint[]
 language plpgsql
@@ -117,6 +118,7 @@ begin
             and coalesce(a.wait ? 'after', false)
             and a.status = 'processing'
             and a.claim_token = e.token
+            and a.cancel_reason is null
         returning a.id
     )
     select coalesce(array_agg(o.id), '{}') into v_opened from opened as o;

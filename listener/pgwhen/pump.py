@@ -80,7 +80,7 @@ class Pump:
         if again:
             return
         if not self._doorbell.asleep:
-            if self._events:  # there may be more in a moment, and asking for the lock is dear
+            if self._events > 1:  # there may be more in a moment, and to be refused is dear
                 await self._doorbell.wait(FIRST_PAUSE)
                 return
             verdict = await self._doorbell.try_sleep()

@@ -123,7 +123,9 @@ end;
 $$;
 
 -- A rule that fires for one user at a rate that no customer causes is in a loop that its chain does
--- not show (a user's own function wrote the event). It is parked: disabled, with the reason.
+-- not show (a user's own function wrote the event). It fires once for an event, whatever comes of
+-- it: a wait that expires is logged, and what follows it too. It is parked: disabled, with the
+-- reason.
 create or replace function _pgwhen.park_runaways()
 returns void
 language plpgsql
@@ -148,7 +150,8 @@ begin
             'fired %s times for user %s within a minute: a loop?', h.n, h.user_id
         )
     from (
-        select distinct on (l.trigger_rule_id) l.trigger_rule_id, l.user_id, count(*) as n
+        select distinct on (l.trigger_rule_id)
+            l.trigger_rule_id, l.user_id, count(distinct l.event_id) as n
         from pgwhen.trigger_log as l
         inner join pgwhen.trigger_rule as live on live.id = l.trigger_rule_id
         where
@@ -157,8 +160,8 @@ begin
             and l.created_date >= live.enabled_date
             and l.status <> 'suppressed'
         group by l.trigger_rule_id, l.user_id
-        having count(*) > v_limit
-        order by l.trigger_rule_id, count(*) desc
+        having count(distinct l.event_id) > v_limit
+        order by l.trigger_rule_id, count(distinct l.event_id) desc
     ) as h
     where r.id = h.trigger_rule_id and r.enabled;
 

@@ -1,7 +1,7 @@
 -- pgwhen.tick: one bounded pass over everything that time has made due.
 begin;
 \ir ../helpers.psql
-select plan(19);
+select plan(20);
 
 select t.it_is('2030-01-07 12:00+00');
 select results_eq(
@@ -90,6 +90,29 @@ update pgwhen.trigger_rule set frequency = 'once' where id = :sql;
 select t.run_away(20, 'W');
 select t.it_is('2030-01-07 13:05:22+00');
 select is(t.run_away(0), null, 'nor what was suppressed');
+select
+    t.a_waiting_rule(
+        'chase',
+        '{"whenPending": "add",
+            "onExpire": {"actionType": "add_to_audience", "actionConfig": {"audience": "x"}}}'
+    ) as chase
+\gset
+select pgwhen.emit('ordered', 'X') from generate_series(1, 3) as n;
+select t.process();
+select t.it_is('2030-01-07 14:30+00');
+select pgwhen.tick() from generate_series(1, 2) as n;
+select t.it_is('2030-01-07 14:30:11+00');
+select pgwhen.tick();
+select is(
+    (
+        select array[r.enabled::text, count(*)::text]
+        from pgwhen.trigger_rule as r
+        inner join pgwhen.trigger_log as l on l.trigger_rule_id = r.id
+        where r.id = :chase
+        group by r.id
+    ),
+    '{true,6}', 'and counts a firing once, however many rows of the log come of it'
+);
 select is(
     (
         select count(*)

@@ -21,7 +21,7 @@ begin
     select d.*
     from _pgwhen.claim(
         claim_actions.worker,
-        coalesce(claim_actions.batch_size, (_pgwhen.setting('batchSize'))::integer),
+        _pgwhen.batch_size_of(claim_actions.batch_size),
         coalesce(
             claim_actions.action_types,
             array(select t.name from _pgwhen.action_type as t where t.kind <> 'sql')
@@ -62,12 +62,7 @@ declare
     v_due _pgwhen.due;
     v_ids bigint[];
 begin
-    if claim.batch_size < 1 then
-        raise exception 'batch_size must be 1 or more, not %', claim.batch_size
-            using errcode = 'PW301', hint = 'Leave it out for the setting batchSize.';
-    end if;
-
-    perform _pgwhen.raise_due_floors(v_types);
+    perform _pgwhen.raise_time_floors(array(select 'due:' || u from unnest(v_types) as u));
     v_now := _pgwhen.write_clock();
     v_until := v_now + _pgwhen.yield_after();
     v_deadline := _pgwhen.attempt_deadline(v_now);
@@ -151,6 +146,21 @@ begin
         limit lock_due.size
     ) as l;
     return v_due;
+end;
+$$;
+
+-- How many at most, where the caller may leave it to the setting.
+create or replace function _pgwhen.batch_size_of(given integer)
+returns integer
+language plpgsql
+stable
+as $$
+begin
+    if batch_size_of.given < 1 then
+        raise exception 'batch_size must be 1 or more, not %', batch_size_of.given
+            using errcode = 'PW301', hint = 'Leave it out for the setting batchSize.';
+    end if;
+    return coalesce(batch_size_of.given, (_pgwhen.setting('batchSize'))::integer);
 end;
 $$;
 

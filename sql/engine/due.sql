@@ -162,29 +162,30 @@ begin
 end;
 $$;
 
--- Before a claim of these types, and before its transaction has an id.
-create or replace function _pgwhen.raise_due_floors(action_types text[])
-returns void
+-- The lowest position between two times of what the floor of that name is about.
+create or replace function _pgwhen.lowest(floor_name text, since timestamptz, until timestamptz)
+returns bigint
 language plpgsql
-volatile
+stable
 as $$
-declare
-    v_now constant timestamptz := _pgwhen.clock();
 begin
-    perform _pgwhen.raise_floors(array(
-        select row(
-            'due:' || t.name, b.floor, b.open,
-            (select _pgwhen.position_of(d) from _pgwhen.first_due(t.name, b.since, v_now) as d),
-            _pgwhen.position_of(v_now) - 1
-        )::_pgwhen.scan
-        from unnest(raise_due_floors.action_types) as t (name)
-        cross join lateral _pgwhen.bound('due:' || t.name) as b
-        where _pgwhen.is_ripe(b.floor)
-    ));
+    return _pgwhen.position_of(case
+        when lowest.floor_name = 'deadline' then (
+            select d from _pgwhen.first_deadline(lowest.since, lowest.until) as d
+        )
+        when lowest.floor_name = 'expiry' then (
+            select d from _pgwhen.first_expiry(lowest.since, lowest.until) as d
+        )
+        when lowest.floor_name like 'due:%' then (
+            select d
+            from _pgwhen.first_due(substr(lowest.floor_name, 5), lowest.since, lowest.until) as d
+        )
+    end);
 end;
 $$;
 
-create or replace function _pgwhen.raise_deadline_floor()
+-- Before a scan that goes by these floors, and before its transaction has an id.
+create or replace function _pgwhen.raise_time_floors(floor_names text[])
 returns void
 language plpgsql
 volatile
@@ -194,31 +195,11 @@ declare
 begin
     perform _pgwhen.raise_floors(array(
         select row(
-            'deadline', b.floor, b.open,
-            (select _pgwhen.position_of(d) from _pgwhen.first_deadline(b.since, v_now) as d),
+            n.name, b.floor, b.open, _pgwhen.lowest(n.name, b.since, v_now),
             _pgwhen.position_of(v_now) - 1
         )::_pgwhen.scan
-        from _pgwhen.bound('deadline') as b
-        where _pgwhen.is_ripe(b.floor)
-    ));
-end;
-$$;
-
-create or replace function _pgwhen.raise_expiry_floor()
-returns void
-language plpgsql
-volatile
-as $$
-declare
-    v_now constant timestamptz := _pgwhen.clock();
-begin
-    perform _pgwhen.raise_floors(array(
-        select row(
-            'expiry', b.floor, b.open,
-            (select _pgwhen.position_of(d) from _pgwhen.first_expiry(b.since, v_now) as d),
-            _pgwhen.position_of(v_now) - 1
-        )::_pgwhen.scan
-        from _pgwhen.bound('expiry') as b
+        from unnest(raise_time_floors.floor_names) as n (name)
+        cross join lateral _pgwhen.bound(n.name) as b
         where _pgwhen.is_ripe(b.floor)
     ));
 end;
@@ -245,24 +226,9 @@ begin
     from (
         select distinct on (n.name) n.* from _pgwhen.floor as n order by n.name, n.id desc
     ) as f
-    cross join lateral (
-        select case
-            when f.name = 'deadline' then (
-                select _pgwhen.position_of(d)
-                from _pgwhen.first_deadline('-infinity', _pgwhen.time_of(f.position)) as d
-            )
-            when f.name = 'expiry' then (
-                select _pgwhen.position_of(d)
-                from _pgwhen.first_expiry('-infinity', _pgwhen.time_of(f.position)) as d
-            )
-            when f.name like 'due:%' then (
-                select _pgwhen.position_of(d)
-                from _pgwhen.first_due(
-                    substr(f.name, 5), '-infinity', _pgwhen.time_of(f.position)
-                ) as d
-            )
-        end as position
-    ) as l
+    cross join lateral _pgwhen.lowest(
+        f.name, '-infinity', _pgwhen.time_of(f.position)
+    ) as l (position)
     where l.position is not null;
 end;
 $$;

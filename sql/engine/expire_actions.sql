@@ -12,31 +12,26 @@ as $$
 declare
     v_lock_timeout constant text := current_setting('lock_timeout');
     v_until constant timestamptz := _pgwhen.clock() + _pgwhen.yield_after();
+    v_batch_size constant integer := _pgwhen.batch_size_of(batch_size);
     v_todo bigint[];
     v_size integer;
     v_waiting text;
     v_why text;
+    v_ended integer;
     v_done integer := 0;
 begin
     perform _pgwhen.require_read_committed('expire_actions');
-    if expire_actions.batch_size < 1 then
-        raise exception 'batch_size must be 1 or more, not %', expire_actions.batch_size
-            using errcode = 'PW301', hint = 'Leave it out for the setting batchSize.';
-    end if;
-
-    perform _pgwhen.raise_expiry_floor();
-    v_todo := _pgwhen.overdue_waits(
-        coalesce(expire_actions.batch_size, (_pgwhen.setting('batchSize'))::integer)
-    );
+    perform _pgwhen.raise_time_floors('{expiry}');
+    v_todo := _pgwhen.overdue_waits(v_batch_size);
     v_size := cardinality(v_todo);
     while v_todo <> '{}' and (v_done = 0 or _pgwhen.clock() < v_until) loop
         -- Before the block, which takes back what it has set where it raises.
         v_waiting := set_config('lock_timeout', _pgwhen.patience(v_size), true);
         begin
-            v_done := v_done
-                + _pgwhen.click_waits(_pgwhen.clicked_early(v_todo[:v_size]))
+            v_ended := _pgwhen.click_waits(_pgwhen.clicked_early(v_todo[:v_size]))
                 + _pgwhen.expire_waits(v_todo[:v_size]);
             set constraints all immediate;
+            v_done := v_done + v_ended;
         exception
             when assert_failure or others then
                 if v_size > 1 then

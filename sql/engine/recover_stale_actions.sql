@@ -9,21 +9,15 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
+    v_batch_size constant integer := _pgwhen.batch_size_of(batch_size);
     v_todo _pgwhen.failure[];
     v_size integer;
     v_why text;
     v_done integer := 0;
 begin
     perform _pgwhen.require_read_committed('recover_stale_actions');
-    if recover_stale_actions.batch_size < 1 then
-        raise exception 'batch_size must be 1 or more, not %', recover_stale_actions.batch_size
-            using errcode = 'PW301', hint = 'Leave it out for the setting batchSize.';
-    end if;
-
-    perform _pgwhen.raise_deadline_floor();
-    v_todo := _pgwhen.stale(
-        coalesce(recover_stale_actions.batch_size, (_pgwhen.setting('batchSize'))::integer)
-    );
+    perform _pgwhen.raise_time_floors('{deadline}');
+    v_todo := _pgwhen.stale(v_batch_size);
     v_size := cardinality(v_todo);
     while v_todo <> '{}' loop
         begin

@@ -21,9 +21,9 @@ returns bigint
 language sql
 immutable
 as $$
-select (
+select case when position_of.at is not null then (  -- which least() would pass over
     1000000 * extract(epoch from least(position_of.at, timestamptz '9999-12-31 00:00Z'))
-)::bigint;
+)::bigint end;
 $$;
 
 create or replace function _pgwhen.time_of(place bigint)
@@ -229,6 +229,6 @@ begin
     cross join lateral _pgwhen.lowest(
         f.name, '-infinity', _pgwhen.time_of(f.position)
     ) as l (position)
-    where l.position is not null;
+    where l.position <= f.position;
 end;
 $$;

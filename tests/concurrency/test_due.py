@@ -218,6 +218,7 @@ def test_what_lies_below_its_floor_is_found_within_a_minute(due: psycopg.Connect
 
     due.execute("update _pgwhen.chore set done_at = done_at - interval '61 seconds'")
     due.execute("select pgwhen.tick()")
+    assert scalar(due, "select bool_and(position <= mark) from _pgwhen.floor")
     assert [action for action, _ in claim(due, "deliver")] == [claims[0][0]]
 
 

@@ -62,7 +62,9 @@ declare
     v_ids constant bigint[] := array(select f.action_id from unnest(try_again.failures) as f);
     v_ended _pgwhen.ending[];
 begin
-    perform _pgwhen.lock_actions(v_ids);
+    perform _pgwhen.lock_actions(
+        v_ids, array(select f.token from unnest(try_again.failures) as f)
+    );
 
     select coalesce(array_agg(
         _pgwhen.ending_of_action(

@@ -16,7 +16,7 @@ begin
     perform _pgwhen.check_worker(release_actions.worker);
     perform _pgwhen.check_claims(ids, tokens, null);
 
-    perform _pgwhen.lock_actions(ids);
+    perform _pgwhen.lock_actions(ids, tokens);
 
     return query
     update pgwhen.scheduled_action as a

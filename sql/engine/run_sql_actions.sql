@@ -50,7 +50,9 @@ as $$
 declare
     v_ids constant bigint[] := array(select i.id from unnest(own_claims.actions) as i);
 begin
-    perform _pgwhen.lock_actions(v_ids);
+    perform _pgwhen.lock_actions(
+        v_ids, array(select i.token from unnest(own_claims.actions) as i)
+    );
     return array(
         select _pgwhen.as_claimed(a)
         from pgwhen.scheduled_action as a

@@ -21,13 +21,17 @@ declare
     v_ids constant bigint[] := array(
         select e.action_id from unnest(settle.endings) as e where e.action_id is not null
     );
+    v_tokens uuid[];
     v_settled bigint[];
     v_opened bigint[] := '{}';
 begin
     if cardinality(settle.endings) = 0 then
         return;
     end if;
-    if _pgwhen.lock_actions(v_ids) then
+    -- Endings with and without a token do not come together.
+    select array_agg(e.token) filter (where e.token is not null) into v_tokens
+    from unnest(settle.endings) as e;
+    if _pgwhen.lock_actions(v_ids, v_tokens) then
         v_opened := _pgwhen.open_waits(settle.endings, v_now);
     end if;
 
@@ -90,8 +94,10 @@ end;
 $$;
 
 -- Rows by their ids in an array and in order: an index scan under any statistics, and one lock
--- order. True where any of them has a wait.
-create or replace function _pgwhen.lock_actions(ids bigint[])
+-- order. With tokens, only those that are still under one of them: a report that comes late has no
+-- business with what has become of its actions, and could close a circle of locks with a person who
+-- updates many. True where any of them has a wait.
+create or replace function _pgwhen.lock_actions(ids bigint[], tokens uuid[] default null)
 returns boolean
 language plpgsql
 volatile
@@ -102,7 +108,9 @@ begin
         from (
             select a.wait is not null as has_wait
             from pgwhen.scheduled_action as a
-            where a.id = any(lock_actions.ids)
+            where
+                a.id = any(lock_actions.ids)
+                and (lock_actions.tokens is null or a.claim_token = any(lock_actions.tokens))
             order by a.id
             for no key update
         ) as l

@@ -149,7 +149,7 @@ def test_a_claim_passes_over_what_a_worker_reports(
 
 @words
 @pytest.mark.parametrize("kept", [True, False])
-def test_a_late_report_waits_for_the_next_claim(
+def test_a_late_report_does_not_wait_for_the_next_claim(
     db: Database, shop: psycopg.Connection, action: int, word: Word, *, kept: bool
 ) -> None:
     """Claim first: the token of the attempt before is worth nothing, whether it is kept or not."""
@@ -158,14 +158,14 @@ def test_a_late_report_waits_for_the_next_claim(
     assert recover(shop) == 1
     old, new = db.sessions(2)
     claims = claim(new, "deliver")
-    told_late = lambda: say(old, word, late)  # noqa: E731
-    assert meanwhile(shop, old, told_late, new, commit=kept) == set()
+    assert say(old, word, late) == set()
+    (new.commit if kept else new.rollback)()
     old.commit()
     assert state(shop) == ("processing" if kept else "pending")
     assert report(shop, "complete_actions", claims) == ({action} if kept else set())
 
 
-def test_a_late_report_waits_for_the_gate(
+def test_a_late_report_does_not_wait_for_the_gate(
     db: Database, shop: psycopg.Connection, asked: int
 ) -> None:
     """Re-evaluation first: what it has cancelled, a report of an earlier try does not complete."""
@@ -175,7 +175,8 @@ def test_a_late_report_waits_for_the_gate(
     be_untrue(shop)
     old, new = db.sessions(2)
     assert claim(new, "send") == []
-    assert meanwhile(shop, old, lambda: report(old, "complete_actions", late), new) == set()
+    assert report(old, "complete_actions", late) == set()
+    new.commit()
     old.commit()
     assert state(shop) == "cancelled"
     assert log_counts(shop) == {"cancelled": 1}
@@ -245,7 +246,7 @@ def test_a_retry_waits_for_a_report(
 
 
 @words
-def test_a_late_report_waits_for_a_retry(
+def test_a_late_report_does_not_wait_for_a_retry(
     db: Database, shop: psycopg.Connection, action: int, word: Word
 ) -> None:
     """Retry first: it is a new try, of which the attempt before knows nothing."""
@@ -253,10 +254,32 @@ def test_a_late_report_waits_for_a_retry(
     say(shop, WORDS["refuse"], late)
     person, worker = db.sessions(2)
     assert by_hand(person, "retry_action", action) == "ok"
-    assert meanwhile(shop, worker, lambda: say(worker, word, late), person) == set()
+    assert say(worker, word, late) == set()
+    person.commit()
     worker.commit()
     assert state(shop) == "pending"
     assert len(claim(shop, "deliver")) == 1
+
+
+@words
+def test_a_late_report_closes_no_circle(
+    db: Database, shop: psycopg.Connection, action: int, word: Word
+) -> None:
+    """Of many actions that are no longer its own it locks none, in whatever order others do."""
+    make(shop)
+    late = claim(shop, "deliver")
+    word = word._replace(told=tuple(texts * 2 for texts in word.told))
+    assert len(late) == 2
+    move_clock(shop, 6)
+    assert recover(shop) == 2
+    person, worker = db.sessions(2)
+    change = "update pgwhen.scheduled_action set execute_at = execute_at where id = %s"
+    person.execute(change, [max(id_ for id_, _ in late)])
+    assert say(worker, word, late) == set()
+    person.execute(change, [action])
+    person.commit()
+    worker.commit()
+    assert len(claim(shop, "deliver")) == 2
 
 
 # Cancel × recovery, retry, cancel -----------------------------------------------------------------

@@ -160,6 +160,52 @@ def test_what_a_slow_pass_made_due_is_found(db: Database, due: psycopg.Connectio
     assert len(claim(due, "deliver")) == 1
 
 
+#: What makes an action due that was not, or not any more: by its user, so that each has its own.
+LATER = {"delay": {"seconds": 3600, "whenPending": "add"}}
+LONG_AGO = "'2020-01-01 00:00+00'"
+DEEDS = {
+    "an UPDATE to the past": f"update pgwhen.scheduled_action set execute_at = {LONG_AGO}",
+    "reschedule": f"select pgwhen.reschedule_action(id, {LONG_AGO}) from pgwhen.scheduled_action",
+    "run now": "select pgwhen.run_action_now(id) from pgwhen.scheduled_action",
+    "cancel and retry": (
+        "select pgwhen.retry_action(pgwhen.cancel_action(id)) from pgwhen.scheduled_action"
+    ),
+    "a click": "insert into pgwhen.campaign_click (user_id) values ('u')",
+    "schedule": f"select pgwhen.schedule_action('deliver', 'u', execute_at => {LONG_AGO})",
+}
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+def test_whatever_makes_an_action_due_is_found_at_once(due: psycopg.Connection, deed: str) -> None:
+    """P1. Floors have risen to now; nothing is made due before that."""
+    wait = {"waitForTracking": True, "expiresSeconds": 3600}
+    add_rule(due, "w", "deliver", {"delay": wait} if deed == "a click" else LATER, event="left")
+    for n in range(3):
+        make_one_due(due, f"u{n}")
+        assert report(due, "complete_actions", claim(due, "deliver"))
+        let_time_pass(due)
+    due.execute("truncate pgwhen.scheduled_action")
+    if deed != "schedule":
+        emit(due, "u", "left")
+        process(due)
+    let_time_pass(due)
+    assert claim(due, "deliver") == []
+
+    due.execute(DEEDS[deed].encode())
+    process(due)
+    assert len(claim(due, "deliver")) == 1
+
+
+def test_what_is_on_the_shelf_is_found_when_it_is_resumed(due: psycopg.Connection) -> None:
+    """P1. It was due long before, and the floor has risen over it meanwhile."""
+    make_one_due(due, "u1")
+    due.execute("select pgwhen.pause('stop', line_oa_id => 'default')")
+    assert claim(due, "deliver") == []
+    let_time_pass(due)
+    due.execute("select pgwhen.resume(line_oa_id => 'default')")
+    assert len(claim(due, "deliver")) == 1
+
+
 def test_a_wait_that_was_passed_over_expires_later(db: Database, due: psycopg.Connection) -> None:
     """P3. Somebody held its user while the floor of expiries rose; it is still the lowest."""
     add_rule(

@@ -158,6 +158,7 @@ def test_a_late_report_does_not_wait_for_the_next_claim(
     assert recover(shop) == 1
     old, new = db.sessions(2)
     claims = claim(new, "deliver")
+    old.execute("set lock_timeout = 1")
     assert say(old, word, late) == set()
     (new.commit if kept else new.rollback)()
     old.commit()
@@ -175,6 +176,7 @@ def test_a_late_report_does_not_wait_for_the_gate(
     be_untrue(shop)
     old, new = db.sessions(2)
     assert claim(new, "send") == []
+    old.execute("set lock_timeout = 1")
     assert report(old, "complete_actions", late) == set()
     new.commit()
     old.commit()
@@ -254,6 +256,7 @@ def test_a_late_report_does_not_wait_for_a_retry(
     say(shop, WORDS["refuse"], late)
     person, worker = db.sessions(2)
     assert by_hand(person, "retry_action", action) == "ok"
+    worker.execute("set lock_timeout = 1")
     assert say(worker, word, late) == set()
     person.commit()
     worker.commit()
@@ -275,6 +278,7 @@ def test_a_late_report_closes_no_circle(
     person, worker = db.sessions(2)
     change = "update pgwhen.scheduled_action set execute_at = execute_at where id = %s"
     person.execute(change, [max(id_ for id_, _ in late)])
+    worker.execute("set lock_timeout = 1")
     assert say(worker, word, late) == set()
     person.execute(change, [action])
     person.commit()

@@ -52,7 +52,8 @@ class Pump:
         self._sleep = settings.poll or SLEEP
         self._pause = FIRST_PAUSE
         self._suspect = False
-        self._events = 0
+        #: Events and due actions that the last scan met.
+        self._found = 0
         self._looked_at = 0.0
         #: On the loop's clock; None if nothing is waiting.
         self._due_at: float | None = None
@@ -75,12 +76,12 @@ class Pump:
 
     async def _turn(self) -> None:
         again = await self._scan()
-        if self._doorbell.asleep and self._events > 1:
+        if self._doorbell.asleep and self._found > 1:
             await self._doorbell.wake_up()
         if again:
             return
         if not self._doorbell.asleep:
-            if self._events > 1:  # there may be more in a moment, and to be refused is dear
+            if self._found > 1:  # there may be more in a moment, and to be refused is dear
                 await self._doorbell.wait(FIRST_PAUSE)
                 return
             verdict = await self._doorbell.try_sleep()
@@ -96,12 +97,12 @@ class Pump:
     async def _scan(self) -> bool:
         """Process a batch of events and start what it caused; return whether to go on at once."""
         types = self._dispatcher.action_types()
-        looks = not self._events or _now() > self._looked_at + LOOK_EVERY
+        looks = not self._found or _now() > self._looked_at + LOOK_EVERY
         done = await self._database.process_events(
             types, claim_limit=self._dispatcher.room(), suspect=self._suspect, look_ahead=looks
         )
         self._suspect = False
-        self._events = done.events
+        self._found = done.events
         if done.events:
             self._pause = FIRST_PAUSE
         self._dispatcher.start(done.claims)
@@ -121,7 +122,7 @@ class Pump:
             return False
         claims = await self._database.claim_actions(types, min(room, CLAIMS))
         self._dispatcher.start(claims)
-        self._events += len(claims)  # what is due keeps a listener awake as events do
+        self._found += len(claims)  # what is due keeps a listener awake as events do
         if claims:
             self._fruitless = 0.0
         return bool(claims)

@@ -72,7 +72,7 @@ class Settings:
     poll: float | None = _set_by(SECONDS, None)
     #: The name under which this process claims.
     worker: str = field(default_factory=_worker_name, metadata={"kind": TEXT})
-    #: Connections for work; one more listens.
+    #: Connections for work, two at least: one is for events alone. One more listens.
     pool_size: int = _set_by(COUNT, 4)
     #: Actions that are claimed and not yet acknowledged.
     max_in_flight: int = _set_by(COUNT, 1000)

@@ -228,13 +228,23 @@ async def test_events_that_come_one_by_one_cost_one_call_each(
 
 
 @pytest.mark.usefixtures("_long_sleep")
-async def test_crowd_of_events_is_not_rung_for(
+@pytest.mark.parametrize(
+    "many",
+    [
+        "insert into pgwhen.form_submission (user_id, form_id) values"
+        " ('a', 'plain'), ('b', 'plain'), ('c', 'plain')",
+        "select pgwhen.schedule_actions('plain', '{a,b,c}')",
+    ],
+    ids=["events", "actions"],
+)
+async def test_crowd_is_not_rung_for(
     shop: Shop,
     settings: Settings,
     asleep: Callable[[], Awaitable[None]],
     monkeypatch: pytest.MonkeyPatch,
+    many: str,
 ) -> None:
-    """Where a scan finds more than one event the lock is given back until nothing is left."""
+    """Where a scan finds more than one the lock is given back until nothing is left."""
     shop.rule("plain")
     calls: list[str] = []
     for name in ("try_sleep", "wake_up"):
@@ -242,29 +252,7 @@ async def test_crowd_of_events_is_not_rung_for(
     async with running(settings, handler()):
         await asleep()
         calls.clear()
-        with shop.conn.transaction():
-            shop.submit("plain", 2)
-        await until(shop, "select count(*) = 2 from pgwhen.trigger_log where status = 'success'")
-        await asleep()
-        assert calls == ["wake_up", "try_sleep"]
-
-
-@pytest.mark.usefixtures("_long_sleep")
-async def test_crowd_of_due_actions_is_not_rung_for(
-    shop: Shop,
-    settings: Settings,
-    asleep: Callable[[], Awaitable[None]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Actions that are scheduled without an event are a crowd as well."""
-    shop.rule("plain")
-    calls: list[str] = []
-    for name in ("try_sleep", "wake_up"):
-        _note_calls(monkeypatch, Doorbell, name, calls)
-    async with running(settings, handler()):
-        await asleep()
-        calls.clear()
-        shop.conn.execute("select pgwhen.schedule_actions('plain', '{a,b,c}')")
+        shop.conn.execute(many)
         await until(shop, "select count(*) = 3 from pgwhen.trigger_log where status = 'success'")
         await asleep()
         assert calls == ["wake_up", "try_sleep"]

@@ -231,8 +231,8 @@ async def test_events_that_come_one_by_one_cost_one_call_each(
 @pytest.mark.parametrize(
     "many",
     [
-        "insert into pgwhen.form_submission (user_id, form_id) values"
-        " ('a', 'plain'), ('b', 'plain'), ('c', 'plain')",
+        """insert into pgwhen.form_submission (user_id, form_id)
+        values ('a', 'plain'), ('b', 'plain'), ('c', 'plain')""",
         "select pgwhen.schedule_actions('plain', '{a,b,c}')",
     ],
     ids=["events", "actions"],

@@ -12,22 +12,36 @@ set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_sort = off
 set jit = off
+set "pgwhen.by_engine" = on
 as $$
+declare
+    v_types constant text[] := _pgwhen.types_of(claim_actions.action_types);
+    v_now timestamptz;
+    v_deadline timestamptz;
+    v_ids bigint[];
 begin
     perform _pgwhen.require_read_committed('claim_actions');
     perform _pgwhen.check_worker(claim_actions.worker);
 
+    perform _pgwhen.raise_due_floors(v_types);
+    v_now := _pgwhen.write_clock();
+    v_deadline := _pgwhen.attempt_deadline(v_now);
+    v_ids := _pgwhen.lock_wanted(v_types, v_now, _pgwhen.batch_size_of(claim_actions.batch_size));
+
     return query
-    select d.*
-    from _pgwhen.claim(
-        claim_actions.worker,
-        _pgwhen.batch_size_of(claim_actions.batch_size),
-        coalesce(
-            claim_actions.action_types,
-            array(select t.name from _pgwhen.action_type as t where t.kind <> 'sql')
-        )
-    ) as c
-    cross join lateral _pgwhen.as_claimed(c) as d
+    with claimed as (
+        update pgwhen.scheduled_action as a
+        set
+            status = 'processing',
+            claim_token = gen_random_uuid(),
+            worker = claim_actions.worker,
+            deadline = v_deadline,
+            updated_at = v_now
+        where a.id = any(v_ids)
+        returning (_pgwhen.as_claimed(a)).*
+    )
+    select c.*
+    from claimed as c
     order by c.execute_at, c.id;
 end;
 $$;
@@ -46,47 +60,35 @@ Raises PW202 outside READ COMMITTED, PW301 for an empty worker name or a batch_s
   select * from pgwhen.claim_actions(worker => 'w-1', action_types => '{send_message}');
 $doc$;
 
--- What is due is locked first, then goes through the gates, then is claimed. Where a whole batch is
--- stopped the next one is looked at, but not for ever: a caller that got nothing asks again.
-create or replace function _pgwhen.claim(worker text, batch_size integer, action_types text[])
-returns setof pgwhen.scheduled_action
+-- What is due and passes the gates, locked. Where a whole batch is stopped the next one is looked
+-- at, but not for ever: a caller that got nothing asks again.
+create or replace function _pgwhen.lock_wanted(
+    action_types text[],
+    now timestamptz,
+    size integer
+)
+returns bigint[]
 language plpgsql
 volatile
 as $$
 declare
-    v_types constant text[] := _pgwhen.unpaused_types(claim.action_types);
+    v_types constant text[] := _pgwhen.unpaused_types(lock_wanted.action_types);
     v_is_paused constant boolean := _pgwhen.any_pause();
-    v_now timestamptz;
-    v_until timestamptz;
-    v_deadline timestamptz;
+    v_until constant timestamptz := lock_wanted.now + _pgwhen.yield_after();
     v_due _pgwhen.due;
     v_ids bigint[];
 begin
-    perform _pgwhen.raise_time_floors(array(select 'due:' || u from unnest(v_types) as u));
-    v_now := _pgwhen.write_clock();
-    v_until := v_now + _pgwhen.yield_after();
-    v_deadline := _pgwhen.attempt_deadline(v_now);
     loop
         v_due := case when v_is_paused
-            then _pgwhen.sift_due(v_types, v_now, claim.batch_size)
-            else _pgwhen.lock_due(v_types, v_now, claim.batch_size) end;
+            then _pgwhen.sift_due(v_types, lock_wanted.now, lock_wanted.size)
+            else _pgwhen.lock_due(v_types, lock_wanted.now, lock_wanted.size) end;
         if v_due.ids is null then
-            return;
+            return '{}';
         end if;
-        v_ids := _pgwhen.gate(v_due, v_now);
+        v_ids := _pgwhen.gate(v_due, lock_wanted.now);
         exit when v_ids <> '{}' or _pgwhen.clock() > v_until;
     end loop;
-
-    return query
-    update pgwhen.scheduled_action as a
-    set
-        status = 'processing',
-        claim_token = gen_random_uuid(),
-        worker = claim.worker,
-        deadline = v_deadline,
-        updated_at = v_now
-    where a.id = any(v_ids)
-    returning a.*;
+    return v_ids;
 end;
 $$;
 
@@ -146,6 +148,20 @@ begin
         limit lock_due.size
     ) as l;
     return v_due;
+end;
+$$;
+
+-- Which types, where the caller may leave it open: those that it takes a worker to do.
+create or replace function _pgwhen.types_of(given text[])
+returns text[]
+language plpgsql
+stable
+as $$
+begin
+    return coalesce(
+        types_of.given,
+        array(select t.name from _pgwhen.action_type as t where t.kind <> 'sql')
+    );
 end;
 $$;
 

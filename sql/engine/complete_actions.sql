@@ -23,6 +23,7 @@ begin
     from _pgwhen.settle(array(
         select _pgwhen.ending_of_action(i.id, i.token, 'success', null, i.result)
         from unnest(ids, tokens, results) as i (id, token, result)
+        order by i.id
     )) as s;
 end;
 $$;

@@ -205,6 +205,18 @@ begin
 end;
 $$;
 
+create or replace function _pgwhen.raise_due_floors(action_types text[])
+returns void
+language plpgsql
+volatile
+as $$
+begin
+    perform _pgwhen.raise_time_floors(
+        array(select 'due:' || u from unnest(raise_due_floors.action_types) as u)
+    );
+end;
+$$;
+
 -- Walks everything, once a minute: a row below its floor takes the floor down to it.
 create or replace function _pgwhen.lower_floors()
 returns void

@@ -6,6 +6,7 @@ create or replace function _pgwhen.click_waits(ids bigint[])
 returns integer
 language plpgsql
 volatile
+set "pgwhen.by_engine" = on
 as $$
 declare
     v_now constant timestamptz := _pgwhen.clock();

@@ -56,6 +56,7 @@ create or replace function _pgwhen.try_again(failures _pgwhen.failure[], now tim
 returns setof bigint
 language plpgsql
 volatile
+set "pgwhen.by_engine" = on
 as $$
 declare
     v_max_retries constant integer := (_pgwhen.setting('maxRetries'))::integer;

@@ -93,6 +93,7 @@ create or replace function _pgwhen.recover_later(failure _pgwhen.failure, why te
 returns void
 language plpgsql
 volatile
+set "pgwhen.by_engine" = on
 as $$
 declare
     v_now constant timestamptz := _pgwhen.write_clock();

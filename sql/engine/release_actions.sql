@@ -8,6 +8,7 @@ set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_nestloop = off
 set jit = off
+set "pgwhen.by_engine" = on
 as $$
 declare
     v_now constant timestamptz := _pgwhen.write_clock();

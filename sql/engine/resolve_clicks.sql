@@ -68,6 +68,7 @@ create or replace function _pgwhen.log_late_clicks(events _pgwhen.outbox[])
 returns void
 language plpgsql
 volatile
+set "pgwhen.by_engine" = on
 as $$
 declare
     v_late constant bigint[] := array(

@@ -67,6 +67,7 @@ language plpgsql
 volatile
 security definer
 set search_path = pg_catalog, pg_temp
+set "pgwhen.by_engine" = on
 as $$
 begin
     update pgwhen.scheduled_action as a

@@ -4,48 +4,55 @@
 --
 -- An ending without action_id is an action that never was a row (a SQL action done at once, a
 -- suppression, a parked event); what it says of itself is what is logged. Lock order:
--- scheduled_action by id, then reservations by (rule, user).
+-- scheduled_action by id, for endings come in that order and the plan keeps to it (who ends more
+-- than a batch has locked them before); then reservations by (rule, user).
 --
--- An action that waits after its send has not ended when it has succeeded: open_waits(). Of what
--- waits, a click ('success') or the time ('expired') is the end; both without a token, and only
--- while it waits. A late click is the ending of nothing, logged beside its action.
+-- An action that waits after its send has not ended when it has succeeded: then its wait begins,
+-- and clicks count from the first attempt that may have sent. Of what waits, a click ('success') or
+-- the time ('expired') is the end; both without a token, and only while it waits. A late click is
+-- the ending of nothing, logged beside its action.
 
 create or replace function _pgwhen.settle(endings _pgwhen.ending[])
 returns setof bigint
 language plpgsql
 volatile
 set enable_nestloop = off
+set "pgwhen.by_engine" = on
 as $$
 declare
     v_now constant timestamptz := _pgwhen.write_clock();
-    v_ids constant bigint[] := array(
-        select e.action_id from unnest(settle.endings) as e where e.action_id is not null
-    );
-    v_tokens uuid[];
+    v_ids bigint[];
+    v_any_without_row boolean;
+    v_any_gives_back boolean;
     v_settled bigint[];
-    v_opened bigint[] := '{}';
+    v_opened bigint[];
 begin
-    if cardinality(settle.endings) = 0 then
+    select
+        array_agg(e.action_id) filter (where e.action_id is not null),
+        bool_or(e.action_id is null or e.status = 'late_click'),
+        bool_or(e.give_back)
+    into v_ids, v_any_without_row, v_any_gives_back
+    from unnest(settle.endings) as e;
+    if v_any_without_row is null then
         return;
     end if;
-    -- Endings with and without a token do not come together.
-    select array_agg(e.token) filter (where e.token is not null) into v_tokens
-    from unnest(settle.endings) as e;
-    if _pgwhen.lock_actions(v_ids, v_tokens) then
-        v_opened := _pgwhen.open_waits(settle.endings, v_now);
-    end if;
 
-    with ended as (
+    with touched as (
         update pgwhen.scheduled_action as a
         set
             status = case
+                when _pgwhen.opened_until(a, e.status, v_now) is not null then 'pending'
                 when e.status = 'success' then 'done'
                 when e.status = 'failed' then 'failed'
                 when e.status = 'expired' and a.wait ?| '{after, onExpire}' then 'done'
                 else 'cancelled' end,
             executed_at = case when e.status in ('success', 'failed') and not a.waiting
                 then v_now else a.executed_at end,
-            waiting = false,
+            execute_at = coalesce(_pgwhen.opened_until(a, e.status, v_now), a.execute_at),
+            expires_at = coalesce(_pgwhen.opened_until(a, e.status, v_now), a.expires_at),
+            counts_from = case when _pgwhen.opened_until(a, e.status, v_now) is not null
+                then coalesce(a.counts_from, a.updated_at) else a.counts_from end,
+            waiting = _pgwhen.opened_until(a, e.status, v_now) is not null,
             outcome = case
                 when e.status = 'expired' then 'not_clicked'
                 when e.status = 'success' and a.waiting then 'clicked'
@@ -67,28 +74,39 @@ begin
                     then a.status = 'processing' and a.claim_token = e.token
                 else a.waiting or e.status in ('failed', 'cancelled') end
         returning
-            a.id, a.trigger_rule_id, e.audience_id, a.line_oa_id, a.user_id,
-            a.event ->> 'type' || coalesce(':' || (a.event ->> 'key'), '') as trigger_on,
-            (a.event ->> 'id')::bigint as event_id, (a.event ->> 'at')::timestamptz as event_at,
-            a.action_type, a.action_config, e.status, e.error_message
+            a.id, a.trigger_rule_id, e.audience_id, a.line_oa_id, a.user_id, a.event,
+            a.action_type, a.action_config, e.status, e.error_message, a.waiting
     ),
     logged as (
         insert into pgwhen.trigger_log (
             created_date, action_id, trigger_rule_id, audience_id, line_oa_id, user_id, trigger_on,
             event_id, event_at, action_type, action_config, status, error_message
         )
-        select v_now, d.*
-        from ended as d
+        select
+            v_now, t.id, t.trigger_rule_id, t.audience_id, t.line_oa_id, t.user_id,
+            t.event ->> 'type' || coalesce(':' || (t.event ->> 'key'), ''),
+            (t.event ->> 'id')::bigint, (t.event ->> 'at')::timestamptz,
+            t.action_type, t.action_config, t.status, t.error_message
+        from touched as t
+        where not t.waiting
         union all
         select
-            v_now, e.action_id, e.trigger_rule_id, e.audience_id, e.line_oa_id, e.user_id, e.trigger_on,
-            e.event_id, e.event_at, e.action_type, e.action_config, e.status, e.error_message
+            v_now, e.action_id, e.trigger_rule_id, e.audience_id, e.line_oa_id, e.user_id,
+            e.trigger_on, e.event_id, e.event_at,
+            e.action_type, e.action_config, e.status, e.error_message
         from unnest(settle.endings) as e
-        where e.action_id is null or e.status = 'late_click'
+        where v_any_without_row and (e.action_id is null or e.status = 'late_click')
     )
-    select array_agg(d.id) into v_settled from ended as d;
+    select
+        array_agg(t.id) filter (where not t.waiting),
+        coalesce(array_agg(t.id) filter (where t.waiting), '{}')
+    into v_settled, v_opened
+    from touched as t;
 
-    perform _pgwhen.give_back(settle.endings, v_settled);
+    perform _pgwhen.announce_waits(v_opened);
+    if v_any_gives_back then
+        perform _pgwhen.give_back(settle.endings, v_settled);
+    end if;
     return query select unnest(v_opened || v_settled);
 end;
 $$;
@@ -96,25 +114,20 @@ $$;
 -- Rows by their ids in an array and in order: an index scan under any statistics, and one lock
 -- order. With tokens, only those that are still under one of them: a report that comes late has no
 -- business with what has become of its actions, and could close a circle of locks with a person who
--- updates many. True where any of them has a wait.
+-- updates many.
 create or replace function _pgwhen.lock_actions(ids bigint[], tokens uuid[] default null)
-returns boolean
+returns void
 language plpgsql
 volatile
 as $$
 begin
-    return lock_actions.ids <> '{}' and (
-        select bool_or(l.has_wait)
-        from (
-            select a.wait is not null as has_wait
-            from pgwhen.scheduled_action as a
-            where
-                a.id = any(lock_actions.ids)
-                and (lock_actions.tokens is null or a.claim_token = any(lock_actions.tokens))
-            order by a.id
-            for no key update
-        ) as l
-    );
+    perform
+    from pgwhen.scheduled_action as a
+    where
+        a.id = any(lock_actions.ids)
+        and (lock_actions.tokens is null or a.claim_token = any(lock_actions.tokens))
+    order by a.id
+    for no key update;
 end;
 $$;
 
@@ -129,10 +142,6 @@ declare
     v_first tid[];
     v_later tid[];
 begin
-    if not exists (select from unnest(give_back.endings) as e where e.give_back) then
-        return;
-    end if;
-
     select
         array_agg(h.place) filter (where h.previous_at is null),
         array_agg(h.place) filter (where h.previous_at is not null)

@@ -84,46 +84,23 @@ begin
 end;
 $$;
 
--- Claimed actions whose send has succeeded, and that wait after it: instead of ending, they wait,
--- unless a person has cancelled them meanwhile. Clicks count from the first attempt that may have
--- sent. Returns which they are.
-create or replace function _pgwhen.open_waits(endings _pgwhen.ending[], now timestamptz)
-returns bigint[]
-language plpgsql
-volatile
+-- Until when a claimed action waits from now on, as its send has succeeded; null where it does not,
+-- or a person has cancelled it meanwhile.
+create or replace function _pgwhen.opened_until(
+    action pgwhen.scheduled_action,
+    ending text,
+    now timestamptz
+)
+returns timestamptz
+language sql
+stable
 as $$
-declare
-    v_ids constant bigint[] := array(select e.action_id from unnest(open_waits.endings) as e);
-    v_opened bigint[];
-begin
-    with opened as (
-        update pgwhen.scheduled_action as a
-        set
-            status = 'pending',
-            waiting = true,
-            execute_at = _pgwhen.expiry_from(a.wait, open_waits.now),
-            expires_at = _pgwhen.expiry_from(a.wait, open_waits.now),
-            executed_at = open_waits.now,
-            counts_from = coalesce(a.counts_from, a.updated_at),
-            result = coalesce(e.result, a.result),
-            error_message = null,
-            claim_token = null,
-            deadline = null,
-            updated_at = open_waits.now
-        from unnest(open_waits.endings) as e
-        where
-            a.id = any(v_ids)
-            and a.id = e.action_id
-            and e.status = 'success'
-            and coalesce(a.wait ? 'after', false)
-            and a.status = 'processing'
-            and a.claim_token = e.token
-            and a.cancel_reason is null
-        returning a.id
-    )
-    select coalesce(array_agg(o.id), '{}') into v_opened from opened as o;
-
-    perform _pgwhen.announce_waits(v_opened);
-    return v_opened;
+select case
+    when (opened_until.action).wait is not null
+        and (opened_until.action).wait ? 'after'
+        and not (opened_until.action).waiting
+        and (opened_until.action).cancel_reason is null
+        and opened_until.ending = 'success'
+        then _pgwhen.expiry_from((opened_until.action).wait, opened_until.now)
 end;
 $$;

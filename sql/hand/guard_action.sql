@@ -2,12 +2,13 @@
 -- execute_at, action_config and the like are theirs to change; what would break a promise is
 -- refused with words.
 --
--- The engine's own statements must not pay for it. Those that many rows go through set none of the
--- columns of guard_content, and they give or take a claim token and move updated_at, which the WHEN
--- clause of guard_state leaves out. The others are told from a person's by the call stack, for an
--- administrator may well be the same role as the owner. What is left is that an UPDATE of a table
--- with a BEFORE trigger locks each row once more: about 0.2 µs. A row trigger AFTER it would cost
--- as much again, so cancelling by UPDATE is finished by one for the statement.
+-- The engine's own statements are told from a person's by a setting that each of its functions
+-- which updates these rows carries, for an administrator may well be the same role as the owner.
+-- Who sets it by hand means to go without a guard. The triggers ask for it in their WHEN clauses,
+-- the one that stands in the way of every claim and every end only where no claim token comes or
+-- goes. What the engine still pays is that an UPDATE of a table with a BEFORE trigger locks each
+-- row once more: about 0.2 µs. A row trigger AFTER it would cost as much again, so cancelling by
+-- UPDATE is finished by one for the statement.
 
 create or replace function _pgwhen.guard_content()
 returns trigger
@@ -16,14 +17,8 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_context text;
     v_now constant timestamptz := _pgwhen.clock();
 begin
-    get diagnostics v_context = pg_context;
-    if not _pgwhen.is_by_hand(v_context) then
-        return new;
-    end if;
-
     if (
         new.id, new.trigger_rule_id, new.line_oa_id, new.organization_id, new.user_id,
         new.created_date, new.workflow_id, new.workflow_node_path, new.key, new.event, new.chain,
@@ -63,16 +58,6 @@ begin
     new.updated_at := v_now;
     return new;
 end;
-$$;
-
--- By whom the row is updated: by a person where the trigger function alone is ours in the stack.
-create or replace function _pgwhen.is_by_hand(context text)
-returns boolean
-language sql
-immutable
-as $$
-select count(*) = 1
-from pg_catalog.regexp_matches(is_by_hand.context, '\m_?pgwhen\.[a-z_]+\(', 'g');
 $$;
 
 -- What makes an action the one it is; of one that has ended, the event may be erased.
@@ -163,14 +148,7 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-    v_context text;
 begin
-    get diagnostics v_context = pg_context;
-    if not _pgwhen.is_by_hand(v_context) then
-        return new;
-    end if;
-
     if old.status = 'pending' and new.status = 'cancelled' then
         new.status := 'pending';
         new.cancel_reason := _pgwhen.by_whom('cancelled', new.error_message);
@@ -246,14 +224,16 @@ begin
             'before update of id, trigger_rule_id, line_oa_id, organization_id, user_id, '
             'action_type, action_config, source_config, execute_at, expires_at, created_date, '
             'workflow_id, workflow_node_path, key, event, chain, held_by, cancel_reason',
-            'for each row execute function _pgwhen.guard_content()'
+            'for each row when (current_setting(''pgwhen.by_engine'', true) is distinct from ''on'') '
+            'execute function _pgwhen.guard_content()'
         ),
         (
             'guard_state',
             'before update of status, claim_token, deadline, worker, retry_count, executed_at',
             'for each row when ('
-            '(old.claim_token is null) = (new.claim_token is null) '
-            'or new.claim_token is null and new.updated_at = old.updated_at'
+            '((old.claim_token is null) = (new.claim_token is null) '
+            'or new.claim_token is null and new.updated_at = old.updated_at) '
+            'and current_setting(''pgwhen.by_engine'', true) is distinct from ''on'''
             ') execute function _pgwhen.guard_state()'
         ),
         (

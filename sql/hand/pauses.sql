@@ -182,6 +182,7 @@ create or replace function _pgwhen.sift(action_types text[], now timestamptz, si
 returns _pgwhen.sifted
 language plpgsql
 volatile
+set "pgwhen.by_engine" = on
 as $$
 declare
     v_lasting constant bigint[] := array(

@@ -36,6 +36,7 @@ create or replace function _pgwhen.put_at(
 returns void
 language plpgsql
 volatile
+set "pgwhen.by_engine" = on
 as $$
 declare
     v_now constant timestamptz := _pgwhen.write_clock();

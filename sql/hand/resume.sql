@@ -10,6 +10,7 @@ language plpgsql
 volatile
 security definer
 set search_path = pg_catalog, pg_temp
+set "pgwhen.by_engine" = on
 as $$
 declare
     v_pause _pgwhen.pause;

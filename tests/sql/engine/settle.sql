@@ -25,7 +25,7 @@ select set_eq(
         and p.prosrc ~* 'update\s+pgwhen\.scheduled_action'
     $$,
     array[
-        'settle', 'claim', 'release_actions', 'try_again', 'put_off', 'open_waits', 'click_waits',
+        'settle', 'claim_actions', 'release_actions', 'try_again', 'put_off', 'click_waits',
         'log_late_clicks', 'recover_later', 'cancel_action', 'retry_action', 'put_at', 'sift',
         'resume'
     ],

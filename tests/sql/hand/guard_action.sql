@@ -190,16 +190,26 @@ select alike(
     'but its time is over'
 );
 
--- The engine is told from people by the stack.
-select is(
-    _pgwhen.is_by_hand(E'PL/pgSQL function _pgwhen.guard_state() line 6 at GET DIAGNOSTICS'), true,
-    'a person''s statement'
-);
-select is(
-    _pgwhen.is_by_hand(
-        E'PL/pgSQL function _pgwhen.guard_state() line 6 at GET DIAGNOSTICS\n'
-        'SQL statement "update …"\nPL/pgSQL function _pgwhen.settle(_pgwhen.ending[]) line 9'
-    ), false, 'the engine''s'
+-- The engine is told from people by a setting of its functions.
+set local pgwhen.by_engine = on;
+select is(t.set_to($$ user_id = 'U9' $$), 'ok', 'who says that they are the engine is believed');
+reset pgwhen.by_engine;
+select set_eq(
+    $$
+    select p.proname
+    from pg_proc as p
+    where
+        p.pronamespace in ('pgwhen'::regnamespace, '_pgwhen'::regnamespace)
+        and p.prosrc ~* 'update\s+pgwhen\.scheduled_action'
+    $$,
+    $$
+    select p.proname
+    from pg_proc as p
+    where
+        p.pronamespace in ('pgwhen'::regnamespace, '_pgwhen'::regnamespace)
+        and 'pgwhen.by_engine=on' = any(p.proconfig)
+    $$,
+    'they and no others say so'
 );
 
 select finish();

@@ -79,6 +79,7 @@ grant execute on routine
 pgwhen.process_events(text, text [], integer, integer, boolean, boolean),
 pgwhen.claim_actions(text, integer, text []),
 pgwhen.complete_actions(text, bigint [], uuid [], jsonb []),
+pgwhen.exchange_actions(text, bigint [], uuid [], jsonb [], integer, text []),
 pgwhen.fail_actions(text, bigint [], uuid [], jsonb []),
 pgwhen.release_actions(text, bigint [], uuid []),
 pgwhen.recover_stale_actions(integer),

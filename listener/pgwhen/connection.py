@@ -80,7 +80,7 @@ async def call(
     """
     try:
         with _TimeLimit(conn, limit):
-            cursor = await conn.execute(query.encode(), values)
+            cursor = await conn.execute(query.encode(), values, binary=True)
             return await cursor.fetchall()
     except psycopg.Error as exc:
         lost = conn.broken

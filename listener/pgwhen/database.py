@@ -16,7 +16,7 @@ from .connection import CONNECT_TIMEOUT, Connection, call, parameters
 from .errors import UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from .claim import Claim
     from .outcome import Done, Failed, Released
@@ -100,32 +100,38 @@ class Database:
             self._pump,
         )
         row = rows[0]
-        claims = [read_claim(action, row["now"]) for action in row["actions"] or []]
-        return Pass(row["events"], row["more"], row["next_due_seconds"], claims)
+        return Pass(row["events"], row["more"], row["next_due_seconds"], _claims(row))
 
     async def claim_actions(self, action_types: Sequence[str], batch_size: int) -> list[Claim]:
         """Claim at most *batch_size* actions that are due, the oldest first."""
         rows = await self._call(
-            "select to_jsonb(c) as action, clock_timestamp() as now from pgwhen.claim_actions("
-            "worker => %s, batch_size => %s, action_types => %s) as c",
+            "select array_agg(to_json(c)) as actions, clock_timestamp() as now"
+            " from pgwhen.claim_actions(worker => %s, batch_size => %s, action_types => %s) as c",
             [self._worker, batch_size, list(action_types)],
         )
-        return [read_claim(row["action"], row["now"]) for row in rows if row["action"]]
+        return _claims(rows[0])
 
     async def complete_actions(self, done: Sequence[Done]) -> set[int]:
         """Settle actions as done; return the ids of those that were still this worker's."""
         return await self._settle(
-            "select pgwhen.complete_actions(%s, %s, %s::uuid[], %s::jsonb[]) as id",
-            done,
-            [outcome.value for outcome in done],
+            "select pgwhen.complete_actions(%s, %s, %s::uuid[], %s::jsonb[]) as id", done
         )
+
+    async def exchange_actions(
+        self, done: Sequence[Done], action_types: Sequence[str]
+    ) -> tuple[set[int], list[Claim]]:
+        """Settle actions as done and claim as many others, in one round trip; return as both do."""
+        rows = await self._call(
+            "select e.settled, e.actions, clock_timestamp() as now from pgwhen.exchange_actions("
+            "%s, %s, %s::uuid[], %s::jsonb[], batch_size => %s, action_types => %s) as e",
+            [self._worker, *_columns(done), len(done), list(action_types)],
+        )
+        return set(rows[0]["settled"]), _claims(rows[0])
 
     async def fail_actions(self, failed: Sequence[Failed]) -> set[int]:
         """Settle attempts as failed; return as `complete_actions` does."""
         return await self._settle(
-            "select pgwhen.fail_actions(%s, %s, %s::uuid[], %s::jsonb[]) as id",
-            failed,
-            [outcome.value for outcome in failed],
+            "select pgwhen.fail_actions(%s, %s, %s::uuid[], %s::jsonb[]) as id", failed
         )
 
     async def release_actions(self, released: Sequence[Released]) -> set[int]:
@@ -140,11 +146,9 @@ class Database:
         return int(rows[0]["done"])
 
     async def _settle(
-        self, query: str, outcomes: Iterable[Done | Failed | Released], *values: Any
+        self, query: str, outcomes: Sequence[Done] | Sequence[Failed] | Sequence[Released]
     ) -> set[int]:
-        ids = [outcome.action_id for outcome in outcomes]
-        tokens = [outcome.token for outcome in outcomes]
-        rows = await self._call(query, [self._worker, ids, tokens, *values])
+        rows = await self._call(query, [self._worker, *_columns(outcomes)])
         return {row["id"] for row in rows}
 
     async def _call(
@@ -179,6 +183,15 @@ class Database:
         if self._used_at.get(conn, self._lost_at) < self._lost_at:
             await call(conn, "select 1", [], PROOF)
             self._used_at[conn] = time.monotonic()
+
+
+def _claims(row: Mapping[str, Any]) -> list[Claim]:
+    """Read the claims in a row; what cannot be read comes back when its deadline has passed."""
+    return [read_claim(action, row["now"]) for action in row["actions"] or [] if action]
+
+
+def _columns(outcomes: Sequence[Done | Failed | Released]) -> list[list[Any]]:
+    return [list(column) for column in zip(*outcomes, strict=True)]
 
 
 async def _configure(conn: Connection) -> None:

@@ -46,7 +46,8 @@ class Dispatcher:
         database: Database,
         on_room: Callable[[], None],
     ) -> None:
-        self.settler = Settler(database, self._freed)
+        self.settler = Settler(database, self)
+        self.more_due = False
         self._settings = settings
         self._handlers = handlers
         self._on_room = on_room
@@ -71,6 +72,10 @@ class Dispatcher:
             return list(self._handlers)
         self._full = True
         return [name for name, handler in self._handlers.items() if not handler.threaded]
+
+    def wanted(self) -> list[str]:
+        """Return of which types there is more to claim in place of what has ended."""
+        return self.action_types() if self.more_due and not self._stopped else []
 
     def start(self, claims: Sequence[Claim]) -> None:
         """Start an attempt at each claim, or release all if the dispatcher is stopped."""
@@ -130,12 +135,13 @@ class Dispatcher:
         del self._tasks[attempt]
         self._stuck.discard(attempt)
         self._actions -= len(attempt.claims)
-        self._freed()
+        self.freed()
 
     def _room(self) -> int:
         return max(0, self._settings.max_in_flight - self._actions - len(self.settler))
 
-    def _freed(self) -> None:
+    def freed(self) -> None:
+        """Say so, if there is room again that somebody asked for."""
         if self._full and self._room():
             self._full = False
             self._on_room()

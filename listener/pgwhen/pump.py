@@ -120,7 +120,9 @@ class Pump:
         room = self._dispatcher.room()
         if not types or not room:
             return False
-        claims = await self._database.claim_actions(types, min(room, CLAIMS))
+        size = min(room, CLAIMS)
+        claims = await self._database.claim_actions(types, size)
+        self._dispatcher.more_due = len(claims) == size
         self._dispatcher.start(claims)
         self._found += len(claims)  # what is due keeps a listener awake as events do
         if claims:

@@ -1,10 +1,10 @@
 """Acknowledgements: how attempts ended, told to the database in batches.
 
 While one batch is on its way the next one gathers, so a lone action is told at once and a flood
-in calls of hundreds. In between, in a steady stream, one call follows the other after a moment:
-each takes processor and disk from the starts of the handlers to come. An outcome is kept until the
-database has it. One that the database cannot take (a result beyond what jsonb holds) is told alone,
-and becomes a failure with words.
+in calls of hundreds, each of which brings as many new claims back. In between, in a steady stream,
+one call follows the other after a moment: each takes processor and disk from the starts of the
+handlers to come. An outcome is kept until the database has it. One that the database cannot take (a
+result beyond what jsonb holds) is told alone, and becomes a failure with words.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from .connection import patiently
-from .errors import ActionError, RefusedError
+from .errors import ActionError, RefusedError, UnavailableError
 from .outcome import Done, Failed, Released, error_text
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from typing import TypeVar
 
+    from .claim import Claim
     from .database import Database
     from .outcome import Outcome
 
@@ -36,12 +37,28 @@ SMALL = 50
 MOMENT = 0.01
 
 
-class Settler:
-    """Gathers outcomes and tells them. *on_settled* is called whenever some have been told."""
+class Desk(Protocol):
+    """Where the next actions are handed out."""
 
-    def __init__(self, database: Database, on_settled: Callable[[], None]) -> None:
+    #: Whether more is due than has been claimed, as far as the last claim can tell.
+    more_due: bool
+
+    def wanted(self) -> list[str]:
+        """Return of which types there is more to claim in place of what has ended."""
+
+    def start(self, claims: Sequence[Claim]) -> None:
+        """Start an attempt at each claim."""
+
+    def freed(self) -> None:
+        """Hear that outcomes have been told."""
+
+
+class Settler:
+    """Gathers outcomes and tells them, with new claims for *desk* in return where it wants some."""
+
+    def __init__(self, database: Database, desk: Desk) -> None:
         self._database = database
-        self._on_settled = on_settled
+        self._desk = desk
         self._waiting: list[Outcome] = []
         self._on_the_way = 0
         self._some = asyncio.Event()
@@ -73,15 +90,30 @@ class Settler:
             if not self._waiting:
                 self._some.clear()
                 self._none.set()
-            self._on_settled()
+            self._desk.freed()
             if len(batch) < SMALL:
                 await asyncio.sleep(MOMENT)
 
     async def _tell_all(self, batch: Sequence[Outcome]) -> None:
         database = self._database
-        await self._tell(database.complete_actions, [o for o in batch if isinstance(o, Done)])
+        done = [o for o in batch if isinstance(o, Done)]
+        types = self._desk.wanted() if len(done) >= SMALL else []
+        if not types or not await self._exchange(done, types):
+            await self._tell(database.complete_actions, done)
         await self._tell(database.fail_actions, [o for o in batch if isinstance(o, Failed)])
         await self._tell(database.release_actions, [o for o in batch if isinstance(o, Released)])
+
+    async def _exchange(self, done: Sequence[Done], types: list[str]) -> bool:
+        """Tell *done* and start as many more; return whether the database could do both."""
+        try:
+            settled, claims = await self._database.exchange_actions(done, types)
+        except UnavailableError as exc:
+            log.warning("cannot tell outcomes and claim at once, trying one by one: %s", exc)
+            return False
+        _note_stale(done, settled)
+        self._desk.more_due = len(claims) == len(done)
+        self._desk.start(claims)
+        return True
 
     async def _tell(self, verb: Verb[T], outcomes: Sequence[T]) -> None:
         if not outcomes:

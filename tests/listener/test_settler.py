@@ -30,6 +30,7 @@ class Told:
         self.errors = list(errors)
         self.stale: set[int] = set()
         self.bad: set[int] = set()
+        self.due: list[str] = []
         self.gate = asyncio.Event()
         self.gate.set()
 
@@ -47,6 +48,16 @@ class Told:
         """As the database's: done."""
         return await self._tell("done", outcomes)
 
+    async def exchange_actions(
+        self, outcomes: Sequence[Done], action_types: Sequence[str]
+    ) -> tuple[set[int], list[str]]:
+        """As the database's: done, and as many claimed."""
+        settled = await self._tell("exchanged", outcomes)
+        size = len(outcomes)
+        given, self.due = self.due[:size], self.due[size:]
+        assert action_types == ["plain"]
+        return settled, given
+
     async def fail_actions(self, outcomes: Sequence[Failed]) -> set[int]:
         """As the database's: failed."""
         return await self._tell("failed", outcomes)
@@ -56,10 +67,30 @@ class Told:
         return await self._tell("released", outcomes)
 
 
+class Desk:
+    """Wants actions of its *types* in return while there are more, and remembers what it got."""
+
+    def __init__(self, *types: str) -> None:
+        self.more_due = bool(types)
+        self.types = list(types)
+        self.started: list[Any] = []
+
+    def wanted(self) -> list[str]:
+        """As the dispatcher's."""
+        return self.types if self.more_due else []
+
+    def start(self, claims: Sequence[Any]) -> None:
+        """As the dispatcher's."""
+        self.started += claims
+
+    def freed(self) -> None:
+        """As the dispatcher's."""
+
+
 @asynccontextmanager
-async def telling(database: Told) -> AsyncIterator[Settler]:
+async def telling(database: Told, desk: Desk | None = None) -> AsyncIterator[Settler]:
     """Run a settler over *database*; wait until all is told."""
-    settler = Settler(cast("Any", database), lambda: None)
+    settler = Settler(cast("Any", database), desk or Desk())
     task = asyncio.create_task(settler.run())
     yield settler
     await asyncio.wait_for(settler.told(), 10)
@@ -104,6 +135,41 @@ async def test_flood_goes_in_bounded_calls() -> None:
     assert [len(ids) for _, ids in database.calls] == [500, 500, 200]
 
 
+async def test_flood_is_exchanged_for_what_is_due() -> None:
+    """One call tells what has ended and claims as much, until there was less."""
+    database, desk = Told(), Desk("plain")
+    database.due = [f"claim {n}" for n in range(900)]
+    async with telling(database, desk) as settler:
+        for outcome in done(*range(1501)):
+            settler.add(outcome)
+
+    calls = [(verb, len(ids)) for verb, ids in database.calls]
+    assert calls == [("exchanged", 500), ("exchanged", 500), ("done", 500), ("done", 1)]
+    assert desk.started == [f"claim {n}" for n in range(900)]
+
+
+async def test_few_are_told_without_waiting_for_others() -> None:
+    """What came in a trickle is not exchanged: claims would come back in trickles for ever."""
+    database = Told()
+    async with telling(database, Desk("plain")) as settler:
+        for outcome in done(*range(9)):
+            settler.add(outcome)
+
+    assert [verb for verb, _ in database.calls] == ["done"]
+
+
+@pytest.mark.parametrize("error", [UnavailableError("no claims today"), RefusedError("bad result")])
+async def test_what_cannot_be_exchanged_is_told_alone(error: Exception) -> None:
+    """Outcomes are no hostages of claims."""
+    database, desk = Told(error), Desk("plain")
+    async with telling(database, desk) as settler:
+        for outcome in done(*range(100)):
+            settler.add(outcome)
+
+    assert database.calls == [("done", list(range(100)))]
+    assert desk.started == []
+
+
 async def test_outcome_is_told_until_it_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     """A database that is away is waited for."""
     monkeypatch.setattr(connection, "backoff", lambda: iter([0.0] * 9))
@@ -141,7 +207,7 @@ async def test_stale_claim_is_logged_and_nothing_more(caplog: pytest.LogCaptureF
 
 async def test_refusal_for_ever_ends_it() -> None:
     """A database without pgwhen will not take it tomorrow either."""
-    settler = Settler(cast("Any", Told(SetupError("gone"))), lambda: None)
+    settler = Settler(cast("Any", Told(SetupError("gone"))), Desk())
     settler.add(done(1)[0])
 
     with pytest.raises(SetupError):

@@ -171,6 +171,7 @@ select bag_eq(
         ('cancel_action(action_id, reason)'),
         ('claim_actions(worker, batch_size, action_types)'),
         ('complete_actions(worker, ids, tokens, results)'),
+        ('exchange_actions(worker, ids, tokens, results, batch_size, action_types)'),
         ('disable_cron()'),
         ('emit(event_type, user_id, data, key, line_oa_id, at)'),
         ('enable_cron(seconds)'),

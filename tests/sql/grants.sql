@@ -302,11 +302,10 @@ select set_eq(
 select set_eq(
     $$ select proname::text from t.call where role = 'pgwhen_worker' and schema = 'pgwhen' $$,
     array[
-        'announce_worker', 'claim_actions', 'complete_actions', 'expire_actions', 'fail_actions',
-        'maintain',
-        'process_events', 'recover_stale_actions', 'register_action', 'release_actions',
-            'run_ticks',
-        'status', 'tick', 'try_sleep', 'version', 'wake_up'
+        'announce_worker', 'claim_actions', 'complete_actions', 'exchange_actions',
+        'expire_actions', 'fail_actions', 'maintain', 'process_events', 'recover_stale_actions',
+        'register_action', 'release_actions', 'run_ticks', 'status', 'tick', 'try_sleep', 'version',
+        'wake_up'
     ],
     'pgwhen_worker calls these functions'
 );

@@ -1,29 +1,19 @@
-"""Claims, as the database hands them out: JSON, read with more patience than Python has."""
+"""Claims, as the database hands them out."""
 
 from __future__ import annotations
 
-import json
-import logging
 import re
-import sys
 from datetime import datetime
-from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .context import Context
+from .jsonb import UNREADABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
     from .context import Config
-
-log = logging.getLogger(__name__)
-
-#: Levels of nesting that are still read; from Python 3.12 on its own limit is lower, some 10,000.
-DEEPEST = 50_000
-#: Digits of a whole number that Python is willing to read.
-LONGEST = 4_000
 
 
 class Claim(NamedTuple):
@@ -37,50 +27,38 @@ class Claim(NamedTuple):
     seconds: float
 
 
-def read_claim(action: Mapping[str, Any], now: datetime) -> Claim:
-    """Return the claim that *action* describes, at the moment *now* of the database."""
-    deadline = _instant(action["deadline"])
-    path = action["workflow_node_path"]
-    context = Context(
-        action_id=action["id"],
-        action_type=action["action_type"],
-        attempt=action["attempt"],
-        user_id=action["user_id"],
-        line_oa_id=action["line_oa_id"],
-        organization_id=action["organization_id"],
-        rule=action["rule"],
-        event=action["event"],
-        workflow_path=None if path is None else tuple(path),
-        deadline=deadline,
-        idempotency_key=action["idempotency_key"],
-    )
-    seconds = (deadline - now).total_seconds()
-    return Claim(action["token"], context, action["action_config"], seconds)
+#: What is told of a claim, in this order; last come the seconds that it has.
+FIELDS = (
+    "id", "token", "attempt", "deadline", "action_type", "action_config", "line_oa_id",
+    "organization_id", "user_id", "rule", "event", "idempotency_key", "workflow_node_path",
+)  # fmt: skip
 
 
-def loads(text: str | bytes) -> Any:
-    """Read JSON as jsonb may hold it: nested deeper, and with longer numbers, than Python likes.
+def read_claim(row: Sequence[Any]) -> Claim | None:
+    """Return the claim that *row* describes.
 
-    What even so cannot be read is None: its actions come back when their deadline has passed.
+    None for what cannot be read: it comes back when its deadline has passed.
     """
-    if isinstance(text, bytes):
-        text = text.decode()  # json.loads would look for the encoding first
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        usual = sys.getrecursionlimit()
-        sys.setrecursionlimit(DEEPEST)
-        try:
-            return json.loads(text, parse_int=_whole_number)
-        except RecursionError:
-            log.error("claimed actions cannot be read: nested too deep")  # noqa: TRY400
-            return None
-        finally:
-            sys.setrecursionlimit(usual)
+    (
+        action_id, token, attempt, deadline, action_type, config, line_oa_id,
+        organization_id, user_id, rule, event, key, path, seconds,
+    ) = row  # fmt: skip
+    if config is UNREADABLE:
+        return None
+    context = Context(
+        action_id, action_type, attempt, user_id, line_oa_id, organization_id, rule, event,
+        None if path is None else tuple(path), deadline, key,
+    )  # fmt: skip
+    return Claim(token, context, config, seconds)
 
 
-def _whole_number(digits: str) -> int | Decimal:
-    return int(digits) if len(digits) < LONGEST else Decimal(digits)
+def read_json_claim(action: Any, now: datetime) -> Claim | None:
+    """Return the claim that the object *action* describes, at the moment *now* of the database."""
+    if action is UNREADABLE:
+        return None
+    deadline = _instant(action["deadline"])
+    fields = {**action, "deadline": deadline}
+    return read_claim([*map(fields.get, FIELDS), (deadline - now).total_seconds()])
 
 
 @lru_cache(maxsize=16)

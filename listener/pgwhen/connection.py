@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import conninfo
-from psycopg.rows import dict_row
 
 from .errors import CallDiedError, PgwhenError, RefusedError, SetupError, UnavailableError
 from .settings import backoff
@@ -29,7 +28,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Connection = psycopg.AsyncConnection[dict[str, Any]]
+Row = tuple[Any, ...]
+Connection = psycopg.AsyncConnection[Row]
 
 #: Seconds in which a connection must be there.
 CONNECT_TIMEOUT = 5
@@ -68,12 +68,10 @@ def parameters(settings: Settings, role: str, dsn: str) -> dict[str, Any]:
             r" -c default_transaction_isolation=read\ committed"
         )
     kept = {"prepare_threshold": None} if settings.pooler else {}
-    return {**known, **given, **ours, **kept, "autocommit": True, "row_factory": dict_row}
+    return {**known, **given, **ours, **kept, "autocommit": True}
 
 
-async def call(
-    conn: Connection, query: str, values: Sequence[Any], limit: float
-) -> list[dict[str, Any]]:
+async def call(conn: Connection, query: str, values: Sequence[Any], limit: float) -> list[Row]:
     """Run one statement that has *limit* seconds to answer, else the connection is severed.
 
     A connection that gave an error is closed: what is prepared on it may be why.

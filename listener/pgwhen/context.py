@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
+
+from .jsonb import loads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +32,8 @@ class Context:
     organization_id: str
     #: The id of the rule that made the action; None if it was made by hand.
     rule: int | None
-    #: The event that made it: type, key, old, new, data, at; those it has.
-    event: dict[str, Any] | None
+    #: The event, or the JSON text of it.
+    event_or_text: dict[str, Any] | str | None
     #: Where in its workflow the action stands; None outside of workflows.
     workflow_path: tuple[str, ...] | None
     #: Until when this attempt may run, by the database's clock.
@@ -39,6 +42,13 @@ class Context:
     idempotency_key: str
     #: What earlier attempts recorded of their progress.
     heartbeat_details: Any = None
+
+    @cached_property
+    def event(self) -> dict[str, Any] | None:
+        """The event that made it: type, key, old, new, data, at; those it has."""
+        given = self.event_or_text
+        event: dict[str, Any] | None = loads(given) if isinstance(given, str) else given
+        return event
 
     @property
     def idempotency_uuid(self) -> UUID:
@@ -90,7 +100,7 @@ class Result:
 
     def __post_init__(self) -> None:
         """Refuse a text as error: it would have no type, and no say in whether to retry."""
-        if not isinstance(self.error, BaseException | None):
+        if self.error is not None and not isinstance(self.error, BaseException):
             raise TypeError(f"error must be an exception, as ActionError, not {self.error!r}")
 
 

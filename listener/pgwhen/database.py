@@ -11,12 +11,13 @@ from weakref import WeakKeyDictionary
 from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from .claim import loads, read_claim
-from .connection import CONNECT_TIMEOUT, Connection, call, parameters
+from .claim import FIELDS, read_claim, read_json_claim
+from .connection import CONNECT_TIMEOUT, Connection, Row, call, parameters
 from .errors import UnavailableError
+from .jsonb import loads_if_readable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from .claim import Claim
     from .outcome import Done, Failed, Released
@@ -28,6 +29,10 @@ Pool = AsyncConnectionPool[Connection]
 SLACK = 2.0
 #: Seconds for the answer of a connection that is in doubt.
 PROOF = 2.0
+#: Columns as cheap to read as can be: UUIDs that only go back, and events that few ask for.
+AS_TEXT = {"token", "event", "idempotency_key"}
+COLUMNS = (f"c.{name}{'::text' * (name in AS_TEXT)}" for name in FIELDS)
+CLAIM = f"{', '.join(COLUMNS)}, extract(epoch from c.deadline - clock_timestamp())::float8"
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ class Database:
     async def version(self) -> str:
         """Return the version that is deployed."""
         rows = await self._call("select pgwhen.version()", [])
-        return str(rows[0]["version"])
+        return str(rows[0][0])
 
     async def register_action(
         self, name: str, config_schema: Mapping[str, Any] | None, options: Mapping[str, Any]
@@ -92,68 +97,65 @@ class Database:
         *suspect* says that the call before died: this one then only marks what it was about.
         *look_ahead* asks when something will be due.
         """
-        rows = await self._call(
-            "select p.*, clock_timestamp() as now from pgwhen.process_events("
+        [(events, more, due_in, actions, now)] = await self._call(
+            "select p.*, clock_timestamp() from pgwhen.process_events("
             "worker => %s, action_types => %s, claim_limit => %s, suspect => %s,"
             " look_ahead => %s) as p",
             [self._worker, list(action_types), claim_limit, suspect, look_ahead],
             self._pump,
         )
-        row = rows[0]
-        return Pass(row["events"], row["more"], row["next_due_seconds"], _claims(row))
+        claims = [read_json_claim(action, now) for action in actions]
+        return Pass(events, more, due_in, [claim for claim in claims if claim])
 
     async def claim_actions(self, action_types: Sequence[str], batch_size: int) -> list[Claim]:
         """Claim at most *batch_size* actions that are due, the oldest first."""
         rows = await self._call(
-            "select array_agg(to_json(c)) as actions, clock_timestamp() as now"
-            " from pgwhen.claim_actions(worker => %s, batch_size => %s, action_types => %s) as c",
+            f"select {CLAIM} from pgwhen.claim_actions("  # noqa: S608 -- of names of ours
+            "worker => %s, batch_size => %s, action_types => %s) as c",
             [self._worker, batch_size, list(action_types)],
         )
-        return _claims(rows[0])
+        return _claims(rows)
 
     async def complete_actions(self, done: Sequence[Done]) -> set[int]:
         """Settle actions as done; return the ids of those that were still this worker's."""
         return await self._settle(
-            "select pgwhen.complete_actions(%s, %s, %s::uuid[], %s::jsonb[]) as id", done
+            "select pgwhen.complete_actions(%s, %s, %s::uuid[], %s::jsonb[])", done
         )
 
     async def exchange_actions(
         self, done: Sequence[Done], action_types: Sequence[str]
     ) -> tuple[set[int], list[Claim]]:
-        """Settle actions as done and claim as many others, in one round trip; return as both do."""
+        """Settle actions as done and claim as many others, in one round trip."""
         rows = await self._call(
-            "select e.settled, e.actions, clock_timestamp() as now from pgwhen.exchange_actions("
-            "%s, %s, %s::uuid[], %s::jsonb[], batch_size => %s, action_types => %s) as e",
+            f"select {CLAIM} from pgwhen.exchange_actions("  # noqa: S608 -- of names of ours
+            "%s, %s, %s::uuid[], %s::jsonb[], batch_size => %s, action_types => %s) as c",
             [self._worker, *_columns(done), len(done), list(action_types)],
         )
-        return set(rows[0]["settled"]), _claims(rows[0])
+        late = {row[0] for row in rows if row[1] is None}
+        return {outcome.action_id for outcome in done} - late, _claims(rows[len(late) :])
 
     async def fail_actions(self, failed: Sequence[Failed]) -> set[int]:
         """Settle attempts as failed; return as `complete_actions` does."""
         return await self._settle(
-            "select pgwhen.fail_actions(%s, %s, %s::uuid[], %s::jsonb[]) as id", failed
+            "select pgwhen.fail_actions(%s, %s, %s::uuid[], %s::jsonb[])", failed
         )
 
     async def release_actions(self, released: Sequence[Released]) -> set[int]:
         """Give back what has not started; return as `complete_actions` does."""
-        return await self._settle(
-            "select pgwhen.release_actions(%s, %s, %s::uuid[]) as id", released
-        )
+        return await self._settle("select pgwhen.release_actions(%s, %s, %s::uuid[])", released)
 
     async def tick(self) -> int:
         """Do what time has made due, for a second at most; return how much that was."""
         rows = await self._call("call pgwhen.run_ticks(max_seconds => 1, events => false)", [])
-        return int(rows[0]["done"])
+        return int(rows[0][0])
 
     async def _settle(
         self, query: str, outcomes: Sequence[Done] | Sequence[Failed] | Sequence[Released]
     ) -> set[int]:
         rows = await self._call(query, [self._worker, *_columns(outcomes)])
-        return {row["id"] for row in rows}
+        return {action_id for (action_id,) in rows}
 
-    async def _call(
-        self, query: str, values: Sequence[Any], pool: Pool | None = None
-    ) -> list[dict[str, Any]]:
+    async def _call(self, query: str, values: Sequence[Any], pool: Pool | None = None) -> list[Row]:
         try:
             async with (pool or self._pool).connection() as conn:
                 rows = await call(conn, query, values, self._limit)
@@ -185,14 +187,14 @@ class Database:
             self._used_at[conn] = time.monotonic()
 
 
-def _claims(row: Mapping[str, Any]) -> list[Claim]:
-    """Read the claims in a row; what cannot be read comes back when its deadline has passed."""
-    return [read_claim(action, row["now"]) for action in row["actions"] or [] if action]
+def _claims(rows: Iterable[Row]) -> list[Claim]:
+    return [claim for row in rows if (claim := read_claim(row))]
 
 
-def _columns(outcomes: Sequence[Done | Failed | Released]) -> list[list[Any]]:
-    return [list(column) for column in zip(*outcomes, strict=True)]
+def _columns(outcomes: Sequence[Done | Failed | Released]) -> list[list[Any] | None]:
+    columns = (list(column) for column in zip(*outcomes, strict=True))
+    return [column if any(column) else None for column in columns]
 
 
 async def _configure(conn: Connection) -> None:
-    set_json_loads(loads, conn)
+    set_json_loads(loads_if_readable, conn)

@@ -125,8 +125,7 @@ class Dispatcher:
             self._threads.release()
 
     async def _finish(self, attempt: Attempt, deadline: float) -> None:
-        error = ActionError("the handler ran past its deadline", type="Timeout")
-        timer = asyncio.get_running_loop().call_at(deadline, self._cut, attempt, error)
+        timer = asyncio.get_running_loop().call_at(deadline, self._time_out, attempt)
         outcomes = await attempt.run(self._executor)
         timer.cancel()
         self._end(attempt, outcomes)
@@ -149,6 +148,9 @@ class Dispatcher:
     def _give_back(self, attempt: Attempt) -> None:
         self._end(attempt, attempt.released())
         self._tasks[attempt].cancel()
+
+    def _time_out(self, attempt: Attempt) -> None:
+        self._cut(attempt, ActionError("the handler ran past its deadline", type="Timeout"))
 
     def _cut(self, attempt: Attempt, error: ActionError) -> None:
         """Fail what still runs, and stop it if it can be stopped."""

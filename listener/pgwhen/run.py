@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import sys
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from .handlers import Handler
 
 log = logging.getLogger(__name__)
+
+#: New objects after which Python looks for garbage.
+GARBAGE = 20_000
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -44,7 +48,12 @@ def command(args: argparse.Namespace) -> int:
     settings = Settings.from_environment()
     set_up(settings.log_level)
     sys.path.insert(0, "")  # modules are looked for where the command is given, as by python -m
-    return asyncio.run(_run(settings, load(args.sources)))
+    handlers = load(args.sources)
+    # Actions in flight are many small objects that soon go: to look for garbage among them at every
+    # 700 took a tenth of the time.
+    gc.freeze()
+    gc.set_threshold(GARBAGE)
+    return asyncio.run(_run(settings, handlers))
 
 
 async def _run(settings: Settings, handlers: Mapping[str, Handler]) -> int:

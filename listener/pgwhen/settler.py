@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BATCH = 500
+#: Calls at a time where there is much to tell: while one computes the other is on its way.
+CALLS = 2
 #: A batch of fewer is followed by the next one only after so many seconds.
 SMALL = 50
 MOMENT = 0.01
@@ -62,6 +64,7 @@ class Settler:
         self._waiting: list[Outcome] = []
         self._on_the_way = 0
         self._some = asyncio.Event()
+        self._many = asyncio.Event()
         self._none = asyncio.Event()
         self._none.set()
 
@@ -72,27 +75,36 @@ class Settler:
     def add(self, outcome: Outcome) -> None:
         """Tell *outcome* soon."""
         self._waiting.append(outcome)
-        self._some.set()
-        self._none.clear()
+        if len(self._waiting) in (1, SMALL):
+            self._note_number()
 
     async def told(self) -> None:
         """Wait until the database has all outcomes."""
         await self._none.wait()
 
     async def run(self) -> None:
-        """Tell outcomes as they come. Runs until cancelled."""
+        """Tell outcomes as they come, many by several calls at a time. Runs until cancelled."""
+        others = [self._tell_when(self._many) for _ in range(CALLS - 1)]
+        await asyncio.gather(self._tell_when(self._some), *others)
+
+    async def _tell_when(self, enough: asyncio.Event) -> None:
         while True:
-            await self._some.wait()
+            await enough.wait()
             batch, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
-            self._on_the_way = len(batch)
+            self._on_the_way += len(batch)
+            self._note_number()
             await self._tell_all(batch)
-            self._on_the_way = 0
-            if not self._waiting:
-                self._some.clear()
-                self._none.set()
+            self._on_the_way -= len(batch)
+            self._note_number()
             self._desk.freed()
             if len(batch) < SMALL:
                 await asyncio.sleep(MOMENT)
+
+    def _note_number(self) -> None:
+        number = len(self._waiting)
+        numbers = {self._some: number > 0, self._many: number >= SMALL, self._none: not len(self)}
+        for event, is_so in numbers.items():
+            (event.set if is_so else event.clear)()
 
     async def _tell_all(self, batch: Sequence[Outcome]) -> None:
         database = self._database

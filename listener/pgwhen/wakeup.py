@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
 
-from .connection import Connection, call, parameters, words
+from .connection import Connection, Row, call, parameters, words
 from .errors import UnavailableError
 from .settings import backoff
 
@@ -45,7 +45,7 @@ CHANNELS = (
 ANSWER = 4.0
 PROBE_EVERY = 8.0
 
-PROBE = "select pg_backend_pid() as pid, array(select pg_listening_channels()) as channels"
+PROBE = "select pg_backend_pid(), array(select pg_listening_channels())"
 
 
 class Doorbell:
@@ -87,8 +87,8 @@ class Doorbell:
 
         None without a listening connection, when the pump can only look now and then.
         """
-        rows = await self._ask("select pgwhen.try_sleep() as verdict")
-        verdict = rows[0]["verdict"] if rows else None
+        rows = await self._ask("select pgwhen.try_sleep()")
+        verdict = rows[0][0] if rows else None
         self.asleep = verdict == "granted"
         return verdict
 
@@ -139,17 +139,17 @@ class Doorbell:
 
     async def _probe(self, conn: Connection) -> None:
         """Prove that the server at the other end of *conn* still listens for this process."""
-        rows = await call(conn, PROBE, [], ANSWER)
-        if rows[0]["pid"] != conn.info.backend_pid:
+        [(pid, channels)] = await call(conn, PROBE, [], ANSWER)
+        if pid != conn.info.backend_pid:
             raise UnavailableError(
                 "a pooler stands between this listener and the server, and keeps notifications to "
                 "itself; set PGWHEN_LISTEN_DSN to a way around it, or PGWHEN_POLL to do without"
             )
-        if not set(CHANNELS) <= set(rows[0]["channels"]):
+        if not set(CHANNELS) <= set(channels):
             raise UnavailableError("the server no longer listens for this connection")
         self._probed_at = _now()
 
-    async def _ask(self, query: str) -> list[dict[str, Any]] | None:
+    async def _ask(self, query: str) -> list[Row] | None:
         if self._conn is None:
             return None
         return await self._answer(call(self._conn, query, [], ANSWER))

@@ -6,7 +6,7 @@ create or replace function pgwhen.exchange_actions(
     batch_size integer default null,
     action_types text[] default null
 )
-returns table (settled bigint[], actions json[])
+returns setof pgwhen.claimed_action
 language plpgsql
 volatile
 security definer
@@ -17,24 +17,28 @@ begin
     perform _pgwhen.require_read_committed('exchange_actions');
     -- Only before the transaction has an id, and it gets one as soon as anything is settled.
     perform _pgwhen.raise_due_floors(_pgwhen.types_of(exchange_actions.action_types));
-    settled := array(
-        select s
+    return query
+    select
+        late.id, null::uuid, null::integer, null::timestamptz, null, null::jsonb, null, null, null,
+        null::bigint, null::jsonb, null::uuid, null::bigint, null::text[], null::timestamptz
+    from (
+        select u from unnest(exchange_actions.ids) as u
+        except
+        select d
         from pgwhen.complete_actions(
             exchange_actions.worker,
             exchange_actions.ids,
             exchange_actions.tokens,
             exchange_actions.results
-        ) as s
-    );
-    actions := array(
-        select to_json(c)
-        from pgwhen.claim_actions(
-            exchange_actions.worker,
-            exchange_actions.batch_size,
-            exchange_actions.action_types
-        ) as c
-    );
-    return next;
+        ) as d
+    ) as late (id);
+    return query
+    select c.*
+    from pgwhen.claim_actions(
+        exchange_actions.worker,
+        exchange_actions.batch_size,
+        exchange_actions.action_types
+    ) as c;
 end;
 $$;
 
@@ -43,9 +47,10 @@ comment on function pgwhen.exchange_actions(
 ) is
 $doc$Report claimed actions as done and claim the next ones: one call, one transaction, one commit.
 
-Does what complete_actions() and then claim_actions() do, with their arguments. settled are the ids
-that were really ended, actions the claims, oldest due first, each an object with the columns of
-claim_actions(). Where the call fails neither has happened.
+Does what complete_actions() and then claim_actions() do, with their arguments. Returns the claims,
+oldest due first, and before them, for each action that was no longer this claim's and was not
+ended, a row of nothing but its id: a claim has a token, this has none. Where the call fails,
+neither has happened.
 
 Raises what those two raise.
 

@@ -103,6 +103,75 @@ def test_what_process_events_claims_is_nobody_elses(db: Database, shop: psycopg.
     assert say(second, WORDS["complete"], [(made[0]["id"], made[0]["token"])]) == {made[0]["id"]}
 
 
+def exchange(
+    conn: psycopg.Connection, claims: list[tuple[int, Any]], size: int | None = None
+) -> tuple[list[int], list[int]]:
+    """Report *claims* as done and claim others; return the ids of what came late, and of those."""
+    rows = conn.execute(
+        "select x.id, x.token"
+        " from pgwhen.exchange_actions('w', %s, %s, null, %s, '{deliver}') as x",
+        [[a for a, _ in claims], [token for _, token in claims], size],
+    ).fetchall()
+    return [a for a, token in rows if not token], [a for a, token in rows if token]
+
+
+@pytest.mark.usefixtures("rule")
+def test_exchanges_are_disjoint_and_nobody_waits(db: Database, shop: psycopg.Connection) -> None:
+    """P2. What one of them has claimed is not the other's, committed or not."""
+    make_actions(shop, 5)
+    mine, yours = claim(shop, "deliver", size=1), claim(shop, "deliver", size=1)
+    rest = [row[0] for row in shop.execute("select id from pgwhen.due order by id")]
+    one, other = db.sessions(2)
+
+    assert exchange(one, mine, 2) == ([], rest[:2])
+    assert exchange(other, yours, 2) == ([], rest[2:])
+    one.rollback()
+    other.commit()
+    assert exchange(one, mine + yours) == ([yours[0][0]], rest[:2])
+
+
+@pytest.mark.usefixtures("rule")
+def test_an_exchange_that_waits_has_claimed_nothing(db: Database, shop: psycopg.Connection) -> None:
+    """P3. It asks what is due when its report is through, and holds nothing before."""
+    make_actions(shop, 2)
+    mine = claim(shop, "deliver", size=1)
+    person, worker = db.sessions(2)
+    person.execute("select from pgwhen.scheduled_action where id = %s for update", [mine[0][0]])
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(exchange, worker, mine)
+        assert wait_blocked(shop, worker) == [person.info.backend_pid]
+        assert len(claim(shop, "deliver")) == 1
+        person.rollback()
+        assert answer.result() == ([], [])
+    worker.commit()
+    assert [
+        row[0] for row in shop.execute("select status from pgwhen.scheduled_action order by id")
+    ] == ["done", "processing"]
+
+
+@words
+@pytest.mark.parametrize("step", [1, -1], ids=["rising", "falling"])
+@pytest.mark.usefixtures("rule")
+def test_a_report_locks_by_id(
+    db: Database, shop: psycopg.Connection, word: Word, step: int
+) -> None:
+    """Two that lock many cannot close a circle, in whatever order they tell them."""
+    make_actions(shop, 3)
+    claims = sorted(claim(shop, "deliver"))[::step]
+    word = word._replace(told=tuple(texts * 3 for texts in word.told))
+    lowest = min(a for a, _ in claims)
+    person, worker, other = db.sessions(3)
+    person.execute("select from pgwhen.scheduled_action where id = %s for update", [lowest])
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(say, worker, word, claims)
+        assert wait_blocked(shop, worker) == [person.info.backend_pid]
+        others = "select from pgwhen.scheduled_action where id > %s for update nowait"
+        assert other.execute(others, [lowest]).rowcount == 2
+        other.rollback()
+        person.rollback()
+        assert answer.result() == {a for a, _ in claims}
+
+
 @words
 @pytest.mark.usefixtures("rule")
 def test_a_stale_token_changes_nothing(shop: psycopg.Connection, word: Word) -> None:

@@ -103,6 +103,12 @@ def test_silent_connections_are_found(proxy: Proxy, listener: Process, shop: Sho
     shop.rule("plain")
     listener.start(**proxy.env, PGWHEN_STATEMENT_TIMEOUT="1")
     proxy.silence()
+    # What is under way would claim the action, and its answer be lost.
+    wait_until(
+        shop.conn,
+        "select bool_and(state = 'idle') from pg_stat_activity"
+        " where datname = current_database() and application_name like 'pgwhen %'",
+    )
     shop.submit("plain")
 
     assert shop.wait_ended(patience=4 * PATIENCE)[0]["status"] == "done"

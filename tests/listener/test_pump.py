@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from pgwhen.claim import read_claim
+from pgwhen.claim import read_json_claim
 from pgwhen.daemon import Daemon, _cancel
 from pgwhen.database import Database
 from pgwhen.dispatcher import Dispatcher
@@ -163,7 +163,9 @@ def a_claim(action_type: str) -> Claim:
         "idempotency_key": str(UUID(int=2)),
         "workflow_node_path": None,
     }
-    return read_claim(action, datetime(2030, 1, 1, 12, tzinfo=timezone.utc))
+    claim = read_json_claim(action, datetime(2030, 1, 1, 12, tzinfo=timezone.utc))
+    assert claim is not None
+    return claim
 
 
 def test_claim_has_what_is_left_of_its_time() -> None:

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgwhen import ActionError, Result, action
-from pgwhen.claim import loads
 from pgwhen.errors import HandlerError, SettingsError
 from pgwhen.handlers import load
+from pgwhen.jsonb import UNREADABLE, loads, loads_if_readable
 from pgwhen.logs import visible
 from pgwhen.outcome import error_text, json_text
 from pgwhen.settings import Settings, backoff
@@ -295,10 +295,14 @@ def test_long_numbers_are_read() -> None:
     assert whole[2] == 7
 
 
-def test_what_cannot_be_read_is_none(caplog: pytest.LogCaptureFixture) -> None:
-    """And it is said."""
-    assert loads("[" * 100_000 + "]" * 100_000) is None
+def test_what_cannot_be_read_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    """One of many that is nested too deep harms no other, and has a mark of its own."""
+    deepest = "[" * 100_000 + "]" * 100_000
+    assert loads_if_readable(deepest) is UNREADABLE
+    assert loads_if_readable("null") is None
     assert "nested too deep" in caplog.text
+    with pytest.raises(RecursionError):
+        loads(deepest)
 
 
 def test_visible_leaves_no_control_character() -> None:

@@ -336,6 +336,8 @@ create table _pgwhen.floor (
     id bigint generated always as identity,
     name text not null,
     position bigint not null,
+    -- Of the position after it, what has an id up to this is dealt with too.
+    within bigint not null,
     open_xids xid8[] not null,
     open_positions bigint[] not null,
     mark bigint not null,
@@ -620,6 +622,7 @@ create type _pgwhen.scan as (
     floor _pgwhen.floor,
     open xid8 [],
     lowest bigint,
+    lowest_id bigint,
     mark bigint
 );
 

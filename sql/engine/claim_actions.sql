@@ -138,7 +138,7 @@ begin
                 and not a.waiting
                 and a.held_by is null
                 and a.action_type = t.action_type
-                and a.execute_at > b.since
+                and (a.execute_at, a.id) > (b.since, b.since_id)
                 and a.execute_at <= lock_due.now
             order by a.execute_at, a.id
             limit lock_due.size

@@ -1,8 +1,9 @@
 -- What is due: along idx_scheduled_action_pending for each type, idx_scheduled_action_processing
 -- for deadlines, idx_scheduled_action_waiting for expiries, each scan from its floor (floor.sql).
--- Positions are times in microseconds. So whoever makes a row due reads the clock by write_clock(),
--- and makes it due no earlier. A row that is below its floor all the same (a clock that went back,
--- a write as a replica) is found by lower_floors().
+-- Positions are times in microseconds; of rows with the same time the lower id comes first. So
+-- whoever makes a row due reads the clock by write_clock(), and makes it due no earlier. A row that
+-- is below its floor all the same (a clock that went back, a write as a replica) is found by
+-- lower_floors().
 
 -- The clock, for a transaction that has its id before it reads it.
 create or replace function _pgwhen.write_clock()
@@ -34,30 +35,34 @@ as $$
 select timestamptz 'epoch' + time_of.place * interval '1 microsecond';
 $$;
 
--- From when on to look, by the newest floor and who is in progress. A floor in the future is one
--- from before the clock was set back.
+-- From when on to look, that instant included, by the newest floor and who is in progress. A floor
+-- in the future is one from before the clock was set back.
 create or replace function _pgwhen.since(floor _pgwhen.floor, open xid8[])
 returns timestamptz
 language plpgsql
 stable
 as $$
 declare
-    v_since constant timestamptz := _pgwhen.time_of(_pgwhen.scan_from(since.floor, since.open));
+    v_since constant timestamptz := _pgwhen.time_of(
+        _pgwhen.scan_from(since.floor, since.open) + 1
+    );
 begin
-    return case when v_since < _pgwhen.clock() then v_since else '-infinity' end;
+    return case when v_since <= _pgwhen.clock() then v_since else '-infinity' end;
 end;
 $$;
 
--- The newest floor of a name, and from when on to look by it. Inlined where it is called.
+-- The newest floor of a name, and where to begin to look by it: at `since`, beyond `since_id`.
+-- Inlined where it is called.
 create or replace function _pgwhen.bound(floor_name text)
-returns table (floor _pgwhen.floor, open xid8[], since timestamptz)
+returns table (floor _pgwhen.floor, open xid8[], since timestamptz, since_id bigint)
 language sql
 stable
 as $$
 select
     n.floor,
     n.open,
-    case when n.floor is null then '-infinity' else _pgwhen.since(n.floor, n.open) end
+    case when n.floor is null then '-infinity' else _pgwhen.since(n.floor, n.open) end,
+    case when (n.floor).open_xids <@ n.open then (n.floor).within else 0 end
 from (
     select
         (
@@ -77,20 +82,21 @@ $$;
 create or replace function _pgwhen.first_due(
     action_type text,
     since timestamptz,
+    since_id bigint,
     until timestamptz
 )
-returns setof timestamptz
+returns table (at timestamptz, id bigint)
 language sql
 stable
 as $$
-select a.execute_at
+select a.execute_at, a.id
 from pgwhen.scheduled_action as a
 where
     a.status = 'pending'
     and not a.waiting
     and a.held_by is null
     and a.action_type = first_due.action_type
-    and a.execute_at > first_due.since
+    and (a.execute_at, a.id) > (first_due.since, first_due.since_id)
     and a.execute_at <= first_due.until
 order by a.execute_at, a.id
 limit 1;
@@ -105,23 +111,27 @@ select a.deadline
 from pgwhen.scheduled_action as a
 where
     a.status = 'processing'
-    and a.deadline > first_deadline.since
+    and a.deadline >= first_deadline.since
     and a.deadline <= first_deadline.until
 order by a.deadline
 limit 1;
 $$;
 
-create or replace function _pgwhen.first_expiry(since timestamptz, until timestamptz)
-returns setof timestamptz
+create or replace function _pgwhen.first_expiry(
+    since timestamptz,
+    since_id bigint,
+    until timestamptz
+)
+returns table (at timestamptz, id bigint)
 language sql
 stable
 as $$
-select a.expires_at
+select a.expires_at, a.id
 from pgwhen.scheduled_action as a
 where
     a.status = 'pending'
     and a.waiting
-    and a.expires_at > first_expiry.since
+    and (a.expires_at, a.id) > (first_expiry.since, first_expiry.since_id)
     and a.expires_at <= first_expiry.until
 order by a.expires_at, a.id
 limit 1;
@@ -141,46 +151,55 @@ declare
 begin
     return extract(epoch from least(
         (
-            select min(d.execute_at)
+            select min(d.at)
             from (
                 select u from unnest(next_due_seconds.action_types) as u
                 union all
                 select t.name from _pgwhen.action_type as t where t.kind = 'sql'
             ) as t (name)
             cross join lateral _pgwhen.bound('due:' || t.name) as b
-            cross join lateral _pgwhen.first_due(t.name, b.since, v_until) as d (execute_at)
+            cross join lateral _pgwhen.first_due(t.name, b.since, b.since_id, v_until) as d
             where not exists (
                 select from _pgwhen.pause as p where _pgwhen.pauses_type(p, t.name)
             )
         ),
         (
-            select d.expires_at
+            select d.at
             from _pgwhen.bound('expiry') as b
-            cross join lateral _pgwhen.first_expiry(b.since, v_until) as d (expires_at)
+            cross join lateral _pgwhen.first_expiry(b.since, b.since_id, v_until) as d
         )
     ) - v_now);
 end;
 $$;
 
--- The lowest position between two times of what the floor of that name is about.
-create or replace function _pgwhen.lowest(floor_name text, since timestamptz, until timestamptz)
-returns bigint
+-- The lowest position, and there the lowest id, between two times of what the floor of that name is
+-- about. Deadlines are those of whole claims: their order within an instant has no bound.
+create or replace function _pgwhen.lowest(
+    floor_name text,
+    since timestamptz,
+    since_id bigint,
+    until timestamptz,
+    out place bigint,
+    out id bigint
+)
 language plpgsql
 stable
 as $$
+declare
+    v_at timestamptz;
 begin
-    return _pgwhen.position_of(case
-        when lowest.floor_name = 'deadline' then (
-            select d from _pgwhen.first_deadline(lowest.since, lowest.until) as d
-        )
-        when lowest.floor_name = 'expiry' then (
-            select d from _pgwhen.first_expiry(lowest.since, lowest.until) as d
-        )
-        when lowest.floor_name like 'due:%' then (
-            select d
-            from _pgwhen.first_due(substr(lowest.floor_name, 5), lowest.since, lowest.until) as d
-        )
-    end);
+    if lowest.floor_name = 'deadline' then
+        select d into v_at from _pgwhen.first_deadline(lowest.since, lowest.until) as d;
+    elsif lowest.floor_name = 'expiry' then
+        select d.at, d.id into v_at, lowest.id
+        from _pgwhen.first_expiry(lowest.since, lowest.since_id, lowest.until) as d;
+    elsif lowest.floor_name like 'due:%' then
+        select d.at, d.id into v_at, lowest.id
+        from _pgwhen.first_due(
+            substr(lowest.floor_name, 5), lowest.since, lowest.since_id, lowest.until
+        ) as d;
+    end if;
+    lowest.place := _pgwhen.position_of(v_at);
 end;
 $$;
 
@@ -195,11 +214,11 @@ declare
 begin
     perform _pgwhen.raise_floors(array(
         select row(
-            n.name, b.floor, b.open, _pgwhen.lowest(n.name, b.since, v_now),
-            _pgwhen.position_of(v_now) - 1
+            n.name, b.floor, b.open, l.place, l.id, _pgwhen.position_of(v_now) - 1
         )::_pgwhen.scan
         from unnest(raise_time_floors.floor_names) as n (name)
         cross join lateral _pgwhen.bound(n.name) as b
+        cross join lateral _pgwhen.lowest(n.name, b.since, b.since_id, v_now) as l
         where _pgwhen.is_ripe(b.floor)
     ));
 end;
@@ -232,15 +251,16 @@ begin
     end if;
 
     insert into _pgwhen.floor
-        (name, position, open_xids, open_positions, mark, mark_xid, made_at)
+        (name, position, within, open_xids, open_positions, mark, mark_xid, made_at)
     select
-        f.name, l.position - 1, f.open_xids, f.open_positions, f.mark, f.mark_xid, _pgwhen.clock()
+        f.name, l.place - 1, coalesce(l.id - 1, 0), f.open_xids, f.open_positions, f.mark,
+        f.mark_xid, _pgwhen.clock()
     from (
         select distinct on (n.name) n.* from _pgwhen.floor as n order by n.name, n.id desc
     ) as f
     cross join lateral _pgwhen.lowest(
-        f.name, '-infinity', _pgwhen.time_of(f.position)
-    ) as l (position)
-    where l.position <= f.position;
+        f.name, '-infinity', 0, _pgwhen.time_of(f.position + 1)
+    ) as l
+    where (l.place, coalesce(l.id, 1)) <= (f.position + 1, f.within);
 end;
 $$;

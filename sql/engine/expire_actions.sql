@@ -89,7 +89,7 @@ begin
         where
             a.status = 'pending'
             and a.waiting
-            and a.expires_at > b.since
+            and (a.expires_at, a.id) > (b.since, b.since_id)
             and a.expires_at <= v_now
             and not _pgwhen.has_click_coming(a)
         order by a.expires_at, a.id

@@ -4,7 +4,8 @@
 -- its writer is one of open_xids, transactions that were in progress when the floor passed them.
 -- When one of those has ended, the scan begins once at the floor that held when it was first seen,
 -- and finds its late rows. Nothing is lost, and neither a long reader nor a long writer makes
--- anybody walk the dead rows again.
+-- anybody walk the dead rows again. Where many rows have one position (what is due at nine sharp),
+-- `within` says how many of the next position are dealt with, by their ids.
 --
 -- Why that is safe. The floor row is read in the snapshot that says who is in progress, and the
 -- scan comes no earlier: whoever had ended by then, the scan sees. A mark is read before the
@@ -45,10 +46,11 @@ as $$
 select extract(epoch from _pgwhen.clock() - (is_ripe.floor).made_at) between 0 and 0.1 is not true;
 $$;
 
--- After scans that began at their floors and met `lowest` first (null: met nothing), the floors may
--- rise to their old marks, past whoever was open at the mark and still is; what those wrote lies
--- above the floor that held when they were first seen, for until then the mark kept them out.
--- A mark that has gone back (a clock that was set) takes its floor with it.
+-- After scans that began at their floors and met `lowest`, and there `lowest_id`, first (null: met
+-- nothing, or nothing with an id of its own), the floors may rise to their old marks, past whoever
+-- was open at the mark and still is; what those wrote lies above the floor that held when they were
+-- first seen, for until then the mark kept them out. A mark that has gone back (a clock that was
+-- set) takes its floor with it.
 --
 -- Append-only, so that the newest row stays one index probe away while old versions cannot be
 -- vacuumed; maintain() drops the old ones. A transaction that has an xid already cannot mark.
@@ -63,9 +65,10 @@ begin
     end if;
 
     insert into _pgwhen.floor
-        (name, position, open_xids, open_positions, mark, mark_xid, made_at)
+        (name, position, within, open_xids, open_positions, mark, mark_xid, made_at)
     select
-        s.name, p.position, o.xids, o.positions, s.mark, pg_current_xact_id(), _pgwhen.clock()
+        s.name, p.position, w.within, o.xids, o.positions, s.mark, pg_current_xact_id(),
+        _pgwhen.clock()
     from unnest(raise_floors.scans) as s
     cross join lateral (
         select case
@@ -73,6 +76,13 @@ begin
             else least((s.floor).mark, s.mark, s.lowest - 1)
         end as position
     ) as p
+    cross join lateral (
+        select case
+            when p.position = s.lowest - 1 and s.lowest <= (s.floor).mark
+                then coalesce(s.lowest_id - 1, 0)
+            else 0
+        end as within
+    ) as w
     cross join lateral (
         select
             coalesce(array_agg(x.xid), '{}') as xids,
@@ -83,7 +93,9 @@ begin
         where x.xid < (s.floor).mark_xid
     ) as o
     where
-        (p.position, o.xids, s.mark)
-        is distinct from ((s.floor).position, (s.floor).open_xids, (s.floor).mark);
+        (p.position, w.within, o.xids, s.mark)
+        is distinct from (
+            (s.floor).position, (s.floor).within, (s.floor).open_xids, (s.floor).mark
+        );
 end;
 $$;

@@ -79,7 +79,7 @@ begin
             select a.id, a.claim_token, a.retry_count, a.worker
             from _pgwhen.bound('deadline') as b
             cross join pgwhen.scheduled_action as a
-            where a.status = 'processing' and a.deadline > b.since and a.deadline < v_now
+            where a.status = 'processing' and a.deadline >= b.since and a.deadline < v_now
             order by a.deadline
             limit stale.batch_size
             for no key update of a skip locked

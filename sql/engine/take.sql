@@ -68,7 +68,7 @@ begin
 
     if _pgwhen.is_ripe(v_head.floor) then
         perform _pgwhen.raise_floors(array[row(
-            'outbox', v_head.floor, v_head.open, v_first,
+            'outbox', v_head.floor, v_head.open, v_first, null,
             coalesce(pg_sequence_last_value('_pgwhen.outbox_id_seq'), 0)
         )::_pgwhen.scan]);
     end if;

@@ -205,7 +205,7 @@ begin
                     and not a.waiting
                     and a.held_by is null
                     and a.action_type = t.action_type
-                    and a.execute_at > b.since
+                    and (a.execute_at, a.id) > (b.since, b.since_id)
                     and a.execute_at <= sift.now
                 order by a.execute_at, a.id
                 limit sift.size

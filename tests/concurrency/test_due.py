@@ -31,6 +31,13 @@ select clock_timestamp()
     + coalesce(nullif(current_setting('app.ahead', true), '')::interval, interval '0');
 $$
 """
+#: Or at one that stands still.
+STOP_CLOCK = """
+create table public.app_now as select clock_timestamp() as at;
+create or replace function _pgwhen.clock() returns timestamptz language sql volatile as $$
+select at from public.app_now;
+$$
+"""
 
 
 def make_due(conn: psycopg.Connection, count: int) -> None:
@@ -92,6 +99,27 @@ def test_a_look_at_nothing_due_walks_no_dead_rows(
     assert look(shop, "select pgwhen.claim_actions('w', 500, '{deliver}')") < FEW
     assert look(shop, "select pgwhen.recover_stale_actions()") < FEW
     assert look(shop, "select * from pgwhen.process_events('w', '{deliver}')") < FEW
+    old.commit()
+
+
+def test_a_claim_among_many_of_one_instant_walks_no_dead_rows(
+    db: Database, shop: psycopg.Connection
+) -> None:
+    """P9. A broadcast: 15,000 actions due at one or two microseconds, under an old snapshot."""
+    shop.execute("select pgwhen.register_action('deliver')")
+    old = read_long(db)
+    shop.execute(
+        "select pgwhen.schedule_actions("
+        "'deliver', array(select 'u' || n from generate_series(1, %s) as n))",
+        [DONE],
+    )
+    assert scalar(shop, "select count(distinct execute_at) <= 2 from pgwhen.due")
+    for _ in range(DONE // 1000):
+        report(shop, "complete_actions", claim(shop, "deliver", size=1000 - 10))
+        age_floor(shop)
+
+    assert look(shop, "select pgwhen.claim_actions('w', 1, '{deliver}')") < FEW
+    assert look(shop, "select _pgwhen.next_due_seconds('{deliver}')") < FEW
     old.commit()
 
 
@@ -228,6 +256,41 @@ def test_a_wait_that_was_passed_over_expires_later(db: Database, due: psycopg.Co
     holder.rollback()
 
     assert scalar(due, "select pgwhen.expire_actions()") == 1
+
+
+def test_a_late_writer_into_an_instant_is_found(db: Database, due: psycopg.Connection) -> None:
+    """P1. The floor has passed half of the instant, and the late one has the lowest id."""
+    schedule = "select pgwhen.schedule_action('deliver', 'u', execute_at => %s)"
+    at = scalar(due, "select now() + interval '1 hour'")
+    slow = db.connect(autocommit=False)
+    late = scalar(slow, schedule, at)
+    last = [scalar(due, schedule, at) for _ in range(4)][-1]
+    due.execute("set app.ahead = '2 hours'")
+    for _ in range(3):
+        assert report(due, "complete_actions", claim(due, "deliver", size=1))
+        age_floor(due)
+    assert [action for action, _ in claim(due, "deliver")] == [last]
+    assert scalar(due, "select max(within) from _pgwhen.floor") > late
+    slow.commit()
+
+    assert [action for action, _ in claim(due, "deliver")] == [late]
+
+
+def test_what_comes_due_at_the_instant_of_a_floor_is_found(due: psycopg.Connection) -> None:
+    """P1. The clock stands still, and an action with a low id is made due once more."""
+    make_one_due(due, "u0")
+    claims = claim(due, "deliver")
+    report(due, "fail_actions", claims, ['{"message": "no", "nonRetryable": true}'])
+    due.execute(STOP_CLOCK)
+    for n in range(3):
+        make_one_due(due, f"u{n}")
+    for _ in range(2):
+        assert report(due, "complete_actions", claim(due, "deliver", size=1))
+        age_floor(due)
+    assert len(claim(due, "deliver")) == 1
+    due.execute("select pgwhen.retry_action(%s)", [claims[0][0]])
+
+    assert [action for action, _ in claim(due, "deliver")] == [claims[0][0]]
 
 
 def test_a_clock_that_was_set_back_hides_nothing(db: Database, due: psycopg.Connection) -> None:

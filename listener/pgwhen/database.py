@@ -17,7 +17,7 @@ from .errors import UnavailableError
 from .jsonb import loads_if_readable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from .claim import Claim
     from .outcome import Done, Failed, Released
@@ -95,7 +95,7 @@ class Database:
         """Process a batch of events and claim at most *claim_limit* of the actions they caused.
 
         *suspect* says that the call before died: this one then only marks what it was about.
-        *look_ahead* asks when something will be due.
+        *look_ahead* asks for what is due besides, and when something will be.
         """
         [(events, more, due_in, actions, now)] = await self._call(
             "select p.*, clock_timestamp() from pgwhen.process_events("
@@ -106,15 +106,6 @@ class Database:
         )
         claims = [read_json_claim(action, now) for action in actions]
         return Pass(events, more, due_in, [claim for claim in claims if claim])
-
-    async def claim_actions(self, action_types: Sequence[str], batch_size: int) -> list[Claim]:
-        """Claim at most *batch_size* actions that are due, the oldest first."""
-        rows = await self._call(
-            f"select {CLAIM} from pgwhen.claim_actions("  # noqa: S608 -- of names of ours
-            "worker => %s, batch_size => %s, action_types => %s) as c",
-            [self._worker, batch_size, list(action_types)],
-        )
-        return _claims(rows)
 
     async def complete_actions(self, done: Sequence[Done]) -> set[int]:
         """Settle actions as done; return the ids of those that were still this worker's."""
@@ -132,7 +123,8 @@ class Database:
             [self._worker, *_columns(done), len(done), list(action_types)],
         )
         late = {row[0] for row in rows if row[1] is None}
-        return {outcome.action_id for outcome in done} - late, _claims(rows[len(late) :])
+        claims = [claim for row in rows[len(late) :] if (claim := read_claim(row))]
+        return {outcome.action_id for outcome in done} - late, claims
 
     async def fail_actions(self, failed: Sequence[Failed]) -> set[int]:
         """Settle attempts as failed; return as `complete_actions` does."""
@@ -185,10 +177,6 @@ class Database:
         if self._used_at.get(conn, self._lost_at) < self._lost_at:
             await call(conn, "select 1", [], PROOF)
             self._used_at[conn] = time.monotonic()
-
-
-def _claims(rows: Iterable[Row]) -> list[Claim]:
-    return [claim for row in rows if (claim := read_claim(row))]
 
 
 def _columns(outcomes: Sequence[Done | Failed | Released]) -> list[list[Any] | None]:

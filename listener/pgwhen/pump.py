@@ -28,8 +28,8 @@ log = logging.getLogger(__name__)
 SLEEP = 1.0
 FIRST_PAUSE = 0.002
 LONGEST_PAUSE = 0.025
-#: Actions claimed in one call: while some are claimed, others are handled, and others told.
-CLAIMS = 500
+#: After so many claims there will be more at once; after fewer, more will gather in a moment.
+MANY = 50
 #: Seconds after which a stream of events is interrupted to look when something will be due.
 LOOK_EVERY = 0.05
 
@@ -76,14 +76,13 @@ class Pump:
 
     async def _turn(self) -> None:
         again = await self._scan()
-        if self._doorbell.asleep and self._found > 1:
-            await self._doorbell.wake_up()
+        if self._found > 1:  # there may be more in a moment, and to be refused the lock is dear
+            if self._doorbell.asleep:
+                await self._doorbell.wake_up()
+            return
         if again:
             return
         if not self._doorbell.asleep:
-            if self._found > 1:  # there may be more in a moment, and to be refused is dear
-                await self._doorbell.wait(FIRST_PAUSE)
-                return
             verdict = await self._doorbell.try_sleep()
             if verdict == "writer":
                 await self._doorbell.wait(self._pause)
@@ -95,39 +94,34 @@ class Pump:
         await self._doorbell.wait(min(self._sleep, self._until_due()))
 
     async def _scan(self) -> bool:
-        """Process a batch of events and start what it caused; return whether to go on at once."""
-        types = self._dispatcher.action_types()
-        looks = not self._found or _now() > self._looked_at + LOOK_EVERY
+        """Process a batch of events, start what it caused and what is due; return whether to go on.
+
+        While events come in a stream, what is due is looked for now and then, or when it is time.
+        """
+        looks = not self._found or self._is_due() or _now() > self._looked_at + LOOK_EVERY
         done = await self._database.process_events(
-            types, claim_limit=self._dispatcher.room(), suspect=self._suspect, look_ahead=looks
+            self._dispatcher.action_types(),
+            claim_limit=self._dispatcher.room(),
+            suspect=self._suspect,
+            look_ahead=looks,
         )
         self._suspect = False
-        self._found = done.events
-        if done.events:
+        self._found = max(done.events, len(done.claims))
+        if self._found:
             self._pause = FIRST_PAUSE
-        self._dispatcher.start(done.claims)
-        if looks:
-            self._looked_at = _now()
-            self._due_at = None if done.due_in is None else self._looked_at + done.due_in
-        elif not done.events:  # so it may have been rung for something that is due: look at once
-            return True
-        claimed = self._due_at is not None and self._due_at <= _now() and await self._claim(types)
-        return done.more or claimed
-
-    async def _claim(self, types: list[str]) -> bool:
-        """Start what is due; return whether there was any."""
-        self._time_is_due.set()
-        room = self._dispatcher.room()
-        if not types or not room:
-            return False
-        size = min(room, CLAIMS)
-        claims = await self._database.claim_actions(types, size)
-        self._dispatcher.more_due = len(claims) == size
-        self._dispatcher.start(claims)
-        self._found += len(claims)  # what is due keeps a listener awake as events do
-        if claims:
             self._fruitless = 0.0
-        return bool(claims)
+        self._dispatcher.start(done.claims)
+        if not looks:  # it may have been rung for something that is due: then look at once
+            return done.more or not done.events
+        self._looked_at = _now()
+        self._due_at = None if done.due_in is None else self._looked_at + done.due_in
+        self._dispatcher.more_due = self._is_due() and len(done.claims) >= MANY
+        if self._is_due():
+            self._time_is_due.set()
+        return done.more or self._dispatcher.more_due
+
+    def _is_due(self) -> bool:
+        return self._due_at is not None and self._due_at <= _now()
 
     def _until_due(self) -> float:
         """Return how long to sleep for what is due next.

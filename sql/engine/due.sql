@@ -20,7 +20,7 @@ $$;
 create or replace function _pgwhen.position_of(at timestamptz)
 returns bigint
 language sql
-immutable
+stable
 as $$
 select case when position_of.at is not null then (  -- which least() would pass over
     1000000 * extract(epoch from least(position_of.at, timestamptz '9999-12-31 00:00Z'))
@@ -236,8 +236,9 @@ begin
 end;
 $$;
 
--- Walks everything, once a minute: a row below its floor takes the floor down to it.
-create or replace function _pgwhen.lower_floors()
+-- The floors of all types, whoever claims: where events never cease, claims come in transactions
+-- that have an id and cannot raise them.
+create or replace function _pgwhen.tend_floors()
 returns void
 language plpgsql
 volatile
@@ -246,10 +247,20 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 begin
-    if not _pgwhen.chore_is_due('lower_floors', interval '1 minute') then
-        return;
+    perform _pgwhen.raise_due_floors(array(select t.name from _pgwhen.action_type as t));
+    if _pgwhen.chore_is_due('lower_floors', interval '1 minute') then
+        perform _pgwhen.lower_floors();
     end if;
+end;
+$$;
 
+-- Walks everything: a row below its floor takes the floor down to it.
+create or replace function _pgwhen.lower_floors()
+returns void
+language plpgsql
+volatile
+as $$
+begin
     insert into _pgwhen.floor
         (name, position, within, open_xids, open_positions, mark, mark_xid, made_at)
     select

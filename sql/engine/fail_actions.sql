@@ -139,7 +139,7 @@ $$;
 create or replace function _pgwhen.error_text(error jsonb)
 returns text
 language sql
-immutable
+stable
 as $$
 select pg_catalog.left(
     pg_catalog.concat_ws(

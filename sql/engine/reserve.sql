@@ -112,19 +112,21 @@ create or replace function _pgwhen.free_at(
     time_zone text
 )
 returns timestamptz
-language sql
+language plpgsql
 stable
 as $$
-select case
-    when free_at.frequency = 'once' then 'infinity'
-    else greatest(
+begin
+    if free_at.frequency = 'once' then
+        return 'infinity';
+    end if;
+    return greatest(
         free_at.last_at + free_at.period,
         _pgwhen.first_instant(
-            pg_catalog.date_trunc(free_at.calendar, free_at.last_at at time zone free_at.time_zone)
+            date_trunc(free_at.calendar, free_at.last_at at time zone free_at.time_zone)
             + ('1 ' || free_at.calendar)::interval,
             free_at.time_zone
         )
-    )
+    );
 end;
 $$;
 
@@ -154,22 +156,24 @@ $$;
 -- The zone in which a user's days begin: the user's, else the account's, else UTC.
 create or replace function _pgwhen.zone(line_oa_id text, user_id text)
 returns text
-language sql
+language plpgsql
 stable
 as $$
-select coalesce(
-    (
-        select _pgwhen.known_zone(u.time_zone)
-        from pgwhen.line_user as u
-        where u.line_oa_id = zone.line_oa_id and u.user_id = zone.user_id
-    ),
-    (
-        select _pgwhen.known_zone(a.time_zone)
-        from pgwhen.account as a
-        where a.line_oa_id = zone.line_oa_id
-    ),
-    'UTC'
-);
+begin
+    return coalesce(
+        (
+            select _pgwhen.known_zone(u.time_zone)
+            from pgwhen.line_user as u
+            where u.line_oa_id = zone.line_oa_id and u.user_id = zone.user_id
+        ),
+        (
+            select _pgwhen.known_zone(a.time_zone)
+            from pgwhen.account as a
+            where a.line_oa_id = zone.line_oa_id
+        ),
+        'UTC'
+    );
+end;
 $$;
 
 -- A zone that this server does not know counts as none. Asking pg_timezone_names would read every

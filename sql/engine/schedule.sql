@@ -181,7 +181,7 @@ select case
             request_delay.execute_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'
         )
     )
-    else _pgwhen.compiled_delay(request_delay.delay)
+    when request_delay.delay is not null then _pgwhen.compiled_delay(request_delay.delay)
 end;
 $$;
 

@@ -8,21 +8,23 @@
 -- The keys under which rules can ask for an event; '*' is the rule that asks for all of a type.
 create or replace function _pgwhen.event_keys(event_type text, key text, data jsonb)
 returns text[]
-language sql
+language plpgsql
 immutable
 as $$
-select pg_catalog.array_remove(
-    case event_keys.event_type
-        when 'campaign_click' then array[
-            '*',
-            'campaign:' || (event_keys.data ->> 'campaign'),
-            'link:' || (event_keys.data ->> 'link'),
-            'tracking:' || (event_keys.data ->> 'trackingId')
-        ]
-        else array['*', event_keys.key]
-    end,
-    null
-);
+begin
+    return array_remove(
+        case event_keys.event_type
+            when 'campaign_click' then array[
+                '*',
+                'campaign:' || (event_keys.data ->> 'campaign'),
+                'link:' || (event_keys.data ->> 'link'),
+                'tracking:' || (event_keys.data ->> 'trackingId')
+            ]
+            else array['*', event_keys.key]
+        end,
+        null
+    );
+end;
 $$;
 
 -- An event caused by an action carries the rules that led to it, and happened when its cause did.
@@ -195,16 +197,20 @@ $$;
 -- camelCase keys. The columns are the truth: what the data says under those keys does not count.
 create or replace function _pgwhen.with_columns(data jsonb, columns jsonb, names jsonb)
 returns jsonb
-language sql
+language plpgsql
 immutable
 as $$
-select with_columns.data - array(select n.value from pg_catalog.jsonb_each_text(with_columns.names) as n)
-    || coalesce(
-        (
-            select pg_catalog.jsonb_object_agg(n.value, with_columns.columns -> n.key)
-            from pg_catalog.jsonb_each_text(with_columns.names) as n
-            where with_columns.columns -> n.key <> 'null'
-        ),
-        '{}'
+begin
+    return (
+        select
+            with_columns.data - coalesce(array_agg(n.value), '{}')
+            || coalesce(
+                jsonb_object_agg(n.value, with_columns.columns -> n.key) filter (
+                    where with_columns.columns -> n.key <> 'null'
+                ),
+                '{}'
+            )
+        from jsonb_each_text(with_columns.names) as n
     );
+end;
 $$;

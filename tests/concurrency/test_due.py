@@ -331,6 +331,20 @@ def test_what_lies_below_its_floor_is_found_within_a_minute(due: psycopg.Connect
     assert [action for action, _ in claim(due, "deliver")] == [claims[0][0]]
 
 
+def test_exchanges_alone_raise_the_floor(due: psycopg.Connection) -> None:
+    """P9. A listener in a flood claims in no other way."""
+    due.execute("select pgwhen.schedule_actions('deliver', '{a,b,c,d,e}')")
+    [claimed] = claim(due, "deliver", size=1)
+    for _ in range(3):
+        age_floor(due)
+        [claimed] = due.execute(
+            "select id, token from pgwhen.exchange_actions("
+            "'w', %s, %s, batch_size => 1, action_types => '{deliver}')",
+            [[claimed[0]], [claimed[1]]],
+        ).fetchall()
+    assert scalar(due, "select max(within) from _pgwhen.floor") >= claimed[0] - 1
+
+
 def test_many_types_have_floors_of_their_own(due: psycopg.Connection) -> None:
     """P9. A backlog of one type that nobody serves holds no other back."""
     add_rule(due, "s", "stuck")

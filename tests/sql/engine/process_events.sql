@@ -82,7 +82,7 @@ from pgwhen.process_events(
 ) as p;
 $$;
 select count(pgwhen.schedule_action('log_message', 'U' || n, '{"text": "hi"}'))
-from generate_series(1, 4) as n;
+from generate_series(1, 6) as n;
 select is(
     t.handed_out('{log_message}', look_ahead => false), '{}', 'only to who looks for it'
 );

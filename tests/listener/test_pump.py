@@ -22,6 +22,8 @@ from pgwhen.settler import Settler
 from pgwhen.wakeup import Doorbell
 from tests.support import wait_until
 
+from .conftest import running
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -110,6 +112,37 @@ async def test_one_dead_connection_puts_the_others_in_doubt(settings: Settings, 
             await database.version()
         for _ in range(4):
             assert await database.version()
+
+
+async def test_flood_is_drained_by_exchanges(
+    shop: Shop, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was claimed by the pass goes back for the next, in one round trip."""
+    exchanged: list[int] = []
+    exchange_actions = Database.exchange_actions
+
+    async def exchange(self: Database, done: Any, types: Any) -> Any:
+        settled, claims = await exchange_actions(self, done, types)
+        exchanged.append(len(claims))
+        return settled, claims
+
+    monkeypatch.setattr(Database, "exchange_actions", exchange)
+    shop.conn.execute("select pgwhen.register_action('plain')")
+    shop.conn.execute(
+        "select pgwhen.schedule_actions("
+        "'plain', array(select 'u' || n from generate_series(1, 5000) as n))"
+    )
+    async with running(settings, Handler("plain", _nothing, None, None)):
+        await asyncio.to_thread(
+            wait_until,
+            shop.conn,
+            "select count(*) = 5000 from pgwhen.trigger_log where status = 'success'",
+        )
+    assert sum(exchanged) >= 3000
+
+
+async def _nothing(_ctx: Any, _config: Any) -> None:
+    pass
 
 
 async def test_room_is_told_to_whoever_waits_for_it(settings: Settings) -> None:

@@ -33,9 +33,12 @@ class Told:
         self.due: list[str] = []
         self.gate = asyncio.Event()
         self.gate.set()
+        self.waiting = 0
 
     async def _tell(self, verb: str, outcomes: Sequence[Any]) -> set[int]:
+        self.waiting += 1
         await self.gate.wait()
+        self.waiting -= 1
         ids = {outcome.action_id for outcome in outcomes}
         if self.errors:
             raise self.errors.pop(0)
@@ -146,6 +149,20 @@ async def test_flood_is_exchanged_for_what_is_due() -> None:
     calls = [(verb, len(ids)) for verb, ids in database.calls]
     assert calls == [("exchanged", 500), ("exchanged", 500), ("done", 500), ("done", 1)]
     assert desk.started == [f"claim {n}" for n in range(900)]
+
+
+@pytest.mark.parametrize(("number", "calls"), [(1, 1), (49, 1), (550, 2), (5000, 2)])
+async def test_many_go_by_two_calls_at_a_time(number: int, calls: int) -> None:
+    """While one is on its way the other is made; what is few gathers."""
+    database = Told()
+    database.gate.clear()
+    async with telling(database) as settler:
+        for outcome in done(*range(number)):
+            settler.add(outcome)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert database.waiting == calls
+        database.gate.set()
 
 
 async def test_few_are_told_without_waiting_for_others() -> None:

@@ -45,11 +45,13 @@ begin
         union all
         select 6, e.* from _pgwhen.explain_when_pending(v_rule, v_event, v_trace) as e
         union all
-        select 7, e.* from _pgwhen.explain_pending(v_rule, v_event, explain.event_id) as e
+        select 7, e.* from _pgwhen.explain_pause(v_rule, v_event, explain.event_id) as e
         union all
-        select 8, e.* from _pgwhen.explain_due(v_rule, v_event, explain.event_id) as e
+        select 8, e.* from _pgwhen.explain_pending(v_rule, v_event, explain.event_id) as e
         union all
-        select 9, e.* from _pgwhen.explain_log(v_rule, v_event, explain.event_id) as e
+        select 9, e.* from _pgwhen.explain_due(v_rule, v_event, explain.event_id) as e
+        union all
+        select 10, e.* from _pgwhen.explain_log(v_rule, v_event, explain.event_id) as e
     ) as g
     order by g.n;
 end;
@@ -59,8 +61,8 @@ comment on function pgwhen.explain(bigint, text, bigint, text) is
 $doc$Say why a rule did, does or would not do something for a user: every gate in order.
 
 Gates: rule (is it live), event (which one), source, loop, condition (a row for each clause with the
-value it saw), frequency (and until when), delay (and when due), whenPending; then each action that
-waits (pending), what its gates would say if it were due now (still wanted, user, condition again),
+value it saw), frequency (and until when), delay (and when due), whenPending, pause (what holds it
+now, since when and why); then each action that waits (pending), what its gates would say if it were due now (still wanted, user, condition again),
 and the log. verdict is 'pass', 'stop' or 'note'; the first 'stop' is the answer. With an event_id: that event as it was then, for as long as events are
 kept (setting eventRetention). Rules and memberships of audiences have no history: they are as they
 are now; a gate that would stop now, but did not then, is a 'note'. Without: the user as they are

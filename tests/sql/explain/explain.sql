@@ -2,7 +2,7 @@
 -- what happened, on many cases, is tests/edge/test_explain_agrees.py.
 begin;
 \ir ../helpers.psql
-select plan(67);
+select plan(72);
 
 select t.it_is('2030-01-07 12:00+00');
 select t.a_user('U1', '{"tier": "gold", "points": 5}');
@@ -504,6 +504,31 @@ select is(
     t.reason('pending', :chase), 'pending, due at 2030-03-01T12:00:00Z, clicked',
     'says that it was clicked'
 );
+
+-- What is paused ----------------------------------------------------------------------------
+
+select t.a_rule('held') as held \gset
+select pgwhen.emit('ordered', 'U1') as before \gset
+select t.process('{log_message}');
+select pgwhen.pause('the gateway is down', action_type => 'log_message');
+select pgwhen.pause('another account', line_oa_id => 'shop');
+select pgwhen.emit('ordered', 'U1') as after \gset
+select t.process('{log_message}');
+select matches(
+    t.reason('pause', :held),
+    '^held since 2030-03-01T12:00:00Z by \S+: the gateway is down$', 'says who holds it, and why'
+);
+select is(
+    t.gates(:held) @> '{pause: stop}', true, 'as the answer to what would happen now'
+);
+select is(
+    t.gates(:held, :after) @> '{pause: stop}', true, 'and to why it is not done yet'
+);
+select is(
+    t.gates(:held, :before) @> '{pause: stop}', false, 'but not to what was done before'
+);
+select pgwhen.resume(action_type => 'log_message');
+select is(t.gates(:held) @> '{pause: stop}', false, 'until it is resumed');
 
 select finish();
 rollback;

@@ -1,5 +1,5 @@
--- What holds the rule's actions now: where the question is about an event, only while what the event
--- made is still to be done.
+-- What holds the rule's actions now: where the question is about an event, only while what the
+-- event made is still to be done.
 create or replace function _pgwhen.explain_pause(
     rule pgwhen.trigger_rule,
     event _pgwhen.outbox,

@@ -1,7 +1,7 @@
 -- pgwhen.status: what is going on, and what wants doing.
 begin;
 \ir ../helpers.psql
-select plan(16);
+select plan(18);
 
 select t.it_is('2030-01-07 12:00+00');
 create function t.said(item text) returns text language sql as $$
@@ -81,6 +81,17 @@ select is(
 select _pgwhen.park_event(min(o.id), 'x') from _pgwhen.outbox as o;
 select alike(
     t.said('parked events'), '1 | mend %select pgwhen.retry_event(id)', 'counts parked events'
+);
+
+select pgwhen.schedule_action(
+    'log_message', 'U1', '{"text": "hi"}', delay => '{"waitForTracking": true, "seconds": 60}'
+);
+select t.it_is('2030-01-07 12:11:30+00');
+select is(t.said('waits past their time'), null, 'gives waits a minute');
+select t.it_is('2030-01-07 12:12:30+00');
+select is(
+    t.said('waits past their time'),
+    '1 | the next tick ends them: run a listener, or call pgwhen.run_ticks()', 'then counts them'
 );
 
 select finish();

@@ -33,9 +33,14 @@ begin
     perform _pgwhen.forget_the_past();
     perform set_config('lock_timeout', v_old_timeout, true);
 
-    insert into _pgwhen.chore as c (name, done_at)
-    values ('maintain', _pgwhen.clock())
-    on conflict on constraint chore_pkey do update set done_at = excluded.done_at;
+    -- A full batch leaves more to do, and the chore still due.
+    if greatest(
+        (v_report -> 'actionsDeleted')::integer, (v_report -> 'cronRunsDeleted')::integer
+    ) < maintain.batch_size then
+        insert into _pgwhen.chore as c (name, done_at)
+        values ('maintain', _pgwhen.clock())
+        on conflict on constraint chore_pkey do update set done_at = excluded.done_at;
+    end if;
     return v_report;
 end;
 $$;
@@ -47,7 +52,8 @@ Retention is by the settings eventRetention, logRetention and actionRetention; b
 pg_cron's records of its runs of pgwhen, where the role that deployed pgwhen may delete them. Never
 touches an action that is pending or processing. Deletes at most batch_size of each a call, and
 waits for no lock longer than 200 ms: what it cannot have now it leaves for the next call.
-run_ticks() calls it once an hour. Returns {"busy": true} where another call is at it.
+run_ticks() calls it once an hour, and again at its next run while there is more to delete. Returns
+{"busy": true} where another call is at it.
 
   select pgwhen.maintain();
 $doc$;

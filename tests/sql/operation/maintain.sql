@@ -1,7 +1,7 @@
 -- pgwhen.maintain: what goes after a while.
 begin;
 \ir ../helpers.psql
-select plan(12);
+select plan(14);
 
 insert into pgwhen.setting (name, value) values ('actionRetention', '"1 day"');
 
@@ -70,6 +70,25 @@ select _pgwhen.maintain_if_due();
 select is(
     (select c.done_at from _pgwhen.chore as c where c.name = 'maintain'),
         '2030-07-02 13:00:01+00', 'and then is'
+);
+insert into pgwhen.scheduled_action (
+    user_id, action_type, execute_at, key, status, created_date, updated_at
+)
+select 'U', 'log_message', o.at, gen_random_uuid(), 'done', o.at, o.at
+from (select timestamptz '2029-01-01' as at) as o
+cross join generate_series(1, 12);
+select t.it_is('2030-07-02 14:30:00+00');
+create function t.is_done() returns boolean language sql as $$
+select c.done_at = _pgwhen.clock() from _pgwhen.chore as c where c.name = 'maintain';
+$$;
+select results_eq(
+    'select (pgwhen.maintain(5) -> ''actionsDeleted'')::integer, t.is_done()',
+    'values (5, false)', 'is due at once again while there is more'
+);
+select pgwhen.maintain(5);
+select results_eq(
+    'select (pgwhen.maintain(5) -> ''actionsDeleted'')::integer, t.is_done()',
+    'values (2, true)', 'until there is not'
 );
 
 select finish();

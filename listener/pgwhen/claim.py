@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .context import Context
-from .jsonb import UNREADABLE
+from .jsonb import UNREADABLE, loads_if_readable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,8 +52,9 @@ def read_claim(row: Sequence[Any]) -> Claim | None:
     return Claim(token, context, config, seconds)
 
 
-def read_json_claim(action: Any, now: datetime) -> Claim | None:
-    """Return the claim that the object *action* describes, at the moment *now* of the database."""
+def read_json_claim(text: str, now: datetime) -> Claim | None:
+    """Return the claim that the object in *text* describes, at the moment *now* of the database."""
+    action = loads_if_readable(text)
     if action is UNREADABLE:
         return None
     deadline = _instant(action["deadline"])

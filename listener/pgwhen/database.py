@@ -95,10 +95,12 @@ class Database:
         """Process a batch of events and claim at most *claim_limit* of the actions they caused.
 
         *suspect* says that the call before died: this one then only marks what it was about.
-        *look_ahead* asks for what is due besides, and when something will be.
+        *look_ahead* asks when something will be due.
         """
         [(events, more, due_in, actions, now)] = await self._call(
-            "select p.*, clock_timestamp() from pgwhen.process_events("
+            "select p.events, p.more, p.next_due_seconds,"
+            " array(select a::text from jsonb_array_elements(p.actions) as a),"
+            " clock_timestamp() from pgwhen.process_events("
             "worker => %s, action_types => %s, claim_limit => %s, suspect => %s,"
             " look_ahead => %s) as p",
             [self._worker, list(action_types), claim_limit, suspect, look_ahead],
@@ -106,6 +108,11 @@ class Database:
         )
         claims = [read_json_claim(action, now) for action in actions]
         return Pass(events, more, due_in, [claim for claim in claims if claim])
+
+    async def claim_actions(self, action_types: Sequence[str], batch_size: int) -> list[Claim]:
+        """Claim at most *batch_size* actions that are due, the oldest first."""
+        query = f"select {CLAIM} from pgwhen.claim_actions(%s, %s, %s) as c"  # noqa: S608
+        return _claims(await self._call(query, [self._worker, batch_size, list(action_types)]))
 
     async def complete_actions(self, done: Sequence[Done]) -> set[int]:
         """Settle actions as done; return the ids of those that were still this worker's."""
@@ -118,13 +125,12 @@ class Database:
     ) -> tuple[set[int], list[Claim]]:
         """Settle actions as done and claim as many others, in one round trip."""
         rows = await self._call(
-            f"select {CLAIM} from pgwhen.exchange_actions("  # noqa: S608 -- of names of ours
+            f"select {CLAIM} from pgwhen.exchange_actions("  # noqa: S608
             "%s, %s, %s::uuid[], %s::jsonb[], batch_size => %s, action_types => %s) as c",
             [self._worker, *_columns(done), len(done), list(action_types)],
         )
         late = {row[0] for row in rows if row[1] is None}
-        claims = [claim for row in rows[len(late) :] if (claim := read_claim(row))]
-        return {outcome.action_id for outcome in done} - late, claims
+        return {outcome.action_id for outcome in done} - late, _claims(rows[len(late) :])
 
     async def fail_actions(self, failed: Sequence[Failed]) -> set[int]:
         """Settle attempts as failed; return as `complete_actions` does."""
@@ -177,6 +183,10 @@ class Database:
         if self._used_at.get(conn, self._lost_at) < self._lost_at:
             await call(conn, "select 1", [], PROOF)
             self._used_at[conn] = time.monotonic()
+
+
+def _claims(rows: Sequence[Row]) -> list[Claim]:
+    return [claim for row in rows if (claim := read_claim(row))]
 
 
 def _columns(outcomes: Sequence[Done | Failed | Released]) -> list[list[Any] | None]:

@@ -28,8 +28,8 @@ log = logging.getLogger(__name__)
 SLEEP = 1.0
 FIRST_PAUSE = 0.002
 LONGEST_PAUSE = 0.025
-#: After so many claims there will be more at once; after fewer, more will gather in a moment.
-MANY = 50
+#: Actions claimed in one call: while some are claimed, others are handled, and others told.
+CLAIMS = 500
 #: Seconds after which a stream of events is interrupted to look when something will be due.
 LOOK_EVERY = 0.05
 
@@ -67,7 +67,6 @@ class Pump:
                 await self._turn()
                 pauses = backoff()
             except UnavailableError as exc:
-                self._suspect = self._suspect or isinstance(exc, CallDiedError)
                 pause = next(pauses)
                 log.warning("cannot process events, trying again in %.1f s: %s", pause, exc)
                 await self._doorbell.wait(pause)
@@ -98,27 +97,41 @@ class Pump:
 
         While events come in a stream, what is due is looked for now and then, or when it is time.
         """
+        types = self._dispatcher.action_types()
         looks = not self._found or self._is_due() or _now() > self._looked_at + LOOK_EVERY
-        done = await self._database.process_events(
-            self._dispatcher.action_types(),
-            claim_limit=self._dispatcher.room(),
-            suspect=self._suspect,
-            look_ahead=looks,
-        )
+        try:
+            done = await self._database.process_events(
+                types, claim_limit=self._dispatcher.room(), suspect=self._suspect, look_ahead=looks
+            )
+        except CallDiedError:
+            self._suspect = True
+            raise
         self._suspect = False
-        self._found = max(done.events, len(done.claims))
-        if self._found:
+        self._found = done.events
+        if done.events:
             self._pause = FIRST_PAUSE
-            self._fruitless = 0.0
         self._dispatcher.start(done.claims)
         if not looks:  # it may have been rung for something that is due: then look at once
             return done.more or not done.events
         self._looked_at = _now()
         self._due_at = None if done.due_in is None else self._looked_at + done.due_in
-        self._dispatcher.more_due = self._is_due() and len(done.claims) >= MANY
-        if self._is_due():
-            self._time_is_due.set()
-        return done.more or self._dispatcher.more_due
+        claimed = self._is_due() and await self._claim(types)
+        return done.more or claimed
+
+    async def _claim(self, types: list[str]) -> bool:
+        """Start what is due; return whether there was any."""
+        self._time_is_due.set()
+        room = self._dispatcher.room()
+        if not types or not room:
+            return False
+        size = min(room, CLAIMS)
+        claims = await self._database.claim_actions(types, size)
+        self._dispatcher.more_due = len(claims) == size
+        self._dispatcher.start(claims)
+        self._found += len(claims)  # what is due keeps a listener awake as events do
+        if claims:
+            self._fruitless = 0.0
+        return bool(claims)
 
     def _is_due(self) -> bool:
         return self._due_at is not None and self._due_at <= _now()

@@ -121,6 +121,7 @@ class Settler:
             settled, claims = await self._database.exchange_actions(done, types)
         except UnavailableError as exc:
             log.warning("cannot tell outcomes and claim at once, trying one by one: %s", exc)
+            self._desk.more_due = False
             return False
         _note_stale(done, settled)
         self._desk.more_due = len(claims) == len(done)

@@ -159,7 +159,7 @@ stable
 as $$
 begin
     return coalesce(
-        types_of.given,
+        array_remove(types_of.given, null),
         array(select t.name from _pgwhen.action_type as t where t.kind <> 'sql')
     );
 end;

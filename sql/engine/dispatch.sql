@@ -22,6 +22,8 @@ declare
         else _pgwhen.builtin_types() end;
     v_asked record;
     v_turn record;
+    v_set_aside bigint[] := '{}';
+    v_fired _pgwhen.fired;
 begin
     select
         exists (select from _pgwhen.pause) as is_paused,
@@ -34,47 +36,43 @@ begin
         firings := _pgwhen.when_pending(firings);
     end if;
     if v_asked.is_paused then
-        firings := _pgwhen.set_aside(firings);
-    end if;
-    if cardinality(dispatch.firings) = 0 then
-        return row('[]'::jsonb, '{}'::pgwhen.claimed_action[], '{}')::_pgwhen.fired;
-    end if;
-
-    if not v_asked.has_now then
-        return _pgwhen.write_actions(
-            dispatch.firings, dispatch.worker, dispatch.action_types, dispatch.room, dispatch.queue
-        );
+        select s.others, s.scheduled
+        into firings, v_set_aside
+        from _pgwhen.set_aside(firings) as s;
     end if;
 
-    -- One action of a user at a time where actions write events, so that each event has one cause.
-    for v_turn in
-        select t.action_type, array_agg(t.firing) as firings
-        from (
-            select
-                f.action_type,
-                f as firing,
-                case when _pgwhen.writes_events(f.action_type) then row_number() over (
-                    partition by f.action_type, f.line_oa_id, f.user_id order by f.trigger_rule_id
-                ) end as n
-            from unnest(dispatch.firings) as f
-            where f.delay is null and f.action_type = any(v_now_types)
-        ) as t
-        group by t.action_type, t.n
-        order by t.action_type, t.n
-    loop
-        perform _pgwhen.settle(_pgwhen.do_now(v_turn.action_type, v_turn.firings));
-    end loop;
-
-    return _pgwhen.write_actions(
-        array(
+    if v_asked.has_now then
+        -- One action of a user at a time where actions write events, so that each event has one
+        -- cause.
+        for v_turn in
+            select t.action_type, array_agg(t.firing) as firings
+            from (
+                select
+                    f.action_type,
+                    f as firing,
+                    case when _pgwhen.writes_events(f.action_type) then row_number() over (
+                        partition by f.action_type, f.line_oa_id, f.user_id
+                        order by f.trigger_rule_id
+                    ) end as n
+                from unnest(dispatch.firings) as f
+                where f.delay is null and f.action_type = any(v_now_types)
+            ) as t
+            group by t.action_type, t.n
+            order by t.action_type, t.n
+        loop
+            perform _pgwhen.settle(_pgwhen.do_now(v_turn.action_type, v_turn.firings));
+        end loop;
+        firings := array(
             select f
             from unnest(dispatch.firings) as f
             where f.delay is not null or f.action_type <> all(v_now_types)
-        ),
-        dispatch.worker,
-        dispatch.action_types,
-        dispatch.room,
-        dispatch.queue
+        );
+    end if;
+
+    v_fired := _pgwhen.write_actions(
+        dispatch.firings, dispatch.worker, dispatch.action_types, dispatch.room, dispatch.queue
     );
+    v_fired.scheduled := v_set_aside || v_fired.scheduled;
+    return v_fired;
 end;
 $$;

@@ -23,7 +23,10 @@ language sql
 stable
 as $$
 select case when position_of.at is not null then (  -- which least() would pass over
-    1000000 * extract(epoch from least(position_of.at, timestamptz '9999-12-31 00:00Z'))
+    1000000 * extract(epoch from greatest(
+        timestamptz '0001-01-01 00:00Z',
+        least(position_of.at, timestamptz '9999-12-31 00:00Z')
+    ))
 )::bigint end;
 $$;
 

@@ -15,6 +15,9 @@
 -- pgwhen yields to the application: it waits for a row lock no longer than _pgwhen.patience(), and
 -- gives up the rest of the batch when half of deadlock_timeout is over, so the application's own
 -- wait never runs into the deadlock detector because of us.
+--
+-- What is due is not claimed here: a claim that hangs, raises or waits would take the events down
+-- with it, and they would be the suspects.
 
 create or replace function pgwhen.process_events(
     worker text,
@@ -101,12 +104,6 @@ begin
     v_pass.more := v_batch.more or v_todo <> '{}';
     if look_ahead then
         v_pass.next_due_seconds := _pgwhen.next_due_seconds(action_types);
-        if v_pass.next_due_seconds <= 0 then
-            v_pass.actions := v_pass.actions || _pgwhen.claim_for_pass(
-                worker, action_types,
-                claim_limit - pg_catalog.jsonb_array_length(v_pass.actions)
-            );
-        end if;
     end if;
     return v_pass;
 end;
@@ -119,9 +116,8 @@ SQL actions that are due now are done in it, exactly once. Actions of the action
 caller serves come back claimed by it (as by claim_actions, claim_limit at most); others wait as
 pending rows. The events of one user are processed one at a time, in the order of the outbox,
 however many callers there are. `more` says that there is more at once, next_due_seconds in how
-many seconds something is due for this caller (null: nothing within two seconds). What is due
-already comes back claimed as well, and there may be more of it. With look_ahead => false, for a
-caller that has looked a moment ago, nobody looks for what is due.
+many seconds something will be due for this caller (null: nothing within two seconds, or
+look_ahead => false, for a caller that has looked a moment ago).
 
 What raises harms only itself: the batch is halved down to the one event and rule, which becomes a
 failed row of trigger_log. If a call is lost with its connection or to statement_timeout, call
@@ -131,34 +127,6 @@ Raises PW202 outside READ COMMITTED, PW301 for an empty worker name or a batch_s
 
   select * from pgwhen.process_events(worker => 'w-1', action_types => '{log_message}');
 $doc$;
-
--- What is due already, a batch of it at most.
-create or replace function _pgwhen.claim_for_pass(
-    worker text,
-    action_types text[],
-    claim_limit integer
-)
-returns jsonb
-language plpgsql
-volatile
-security definer
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    v_size constant integer := least(claim_for_pass.claim_limit, _pgwhen.batch_size_of(null));
-begin
-    return coalesce(
-        (
-            select jsonb_agg(to_jsonb(c))
-            from pgwhen.claim_actions(
-                claim_for_pass.worker, v_size, claim_for_pass.action_types
-            ) as c
-            where v_size > 0
-        ),
-        '[]'
-    );
-end;
-$$;
 
 create or replace function _pgwhen.check_pass(worker text, batch_size integer)
 returns void

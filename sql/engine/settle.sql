@@ -4,8 +4,9 @@
 --
 -- An ending without action_id is an action that never was a row (a SQL action done at once, a
 -- suppression, a parked event); what it says of itself is what is logged. Lock order:
--- scheduled_action by id, for endings come in that order and the plan keeps to it (who ends more
--- than a batch has locked them before); then reservations by (rule, user).
+-- scheduled_action by id, for endings come in that order and the plan keeps to it, an index scan
+-- without bitmap (who ends more than a batch has locked them before); then reservations by (rule,
+-- user).
 --
 -- An action that waits after its send has not ended when it has succeeded: then its wait begins,
 -- and clicks count from the first attempt that may have sent. Of what waits, a click ('success') or
@@ -17,6 +18,7 @@ returns setof bigint
 language plpgsql
 volatile
 set enable_nestloop = off
+set enable_bitmapscan = off
 set "pgwhen.by_engine" = on
 as $$
 declare

@@ -104,7 +104,8 @@ select coalesce(
 );
 $$;
 
--- Whether a chore was last done longer ago than `every`; it then counts as done.
+-- Whether a chore was last done longer ago than `every`, or by a clock that has been set back; it
+-- then counts as done.
 create or replace function _pgwhen.chore_is_due(name text, every interval)
 returns boolean
 language plpgsql
@@ -117,7 +118,7 @@ begin
     values (chore_is_due.name, v_now)
     on conflict on constraint chore_pkey do update
     set done_at = v_now
-    where c.done_at < v_now - chore_is_due.every;
+    where c.done_at not between v_now - chore_is_due.every and v_now;
     return found;
 end;
 $$;

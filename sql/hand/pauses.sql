@@ -121,9 +121,13 @@ begin
 end;
 $$;
 
--- For dispatch: what is paused becomes pending rows, the rest is returned.
-create or replace function _pgwhen.set_aside(firings _pgwhen.firing[])
-returns _pgwhen.firing[]
+-- For dispatch: what is paused becomes pending rows, those without an event are `scheduled` ones;
+-- the rest is returned.
+create or replace function _pgwhen.set_aside(
+    firings _pgwhen.firing[],
+    out others _pgwhen.firing[],
+    out scheduled bigint[]
+)
 language plpgsql
 volatile
 as $$
@@ -133,15 +137,17 @@ declare
         from unnest(set_aside.firings) as f
     );
 begin
-    perform _pgwhen.write_actions(
-        array(
-            select s.firing
-            from (select unnest(set_aside.firings) as firing, unnest(v_paused) as paused) as s
-            where s.paused
-        ),
-        null, '{}', 0, true
-    );
-    return array(
+    scheduled := (
+        _pgwhen.write_actions(
+            array(
+                select s.firing
+                from (select unnest(set_aside.firings) as firing, unnest(v_paused) as paused) as s
+                where s.paused
+            ),
+            null, '{}', 0, true
+        )
+    ).scheduled;
+    others := array(
         select s.firing
         from (select unnest(set_aside.firings) as firing, unnest(v_paused) as paused) as s
         where not s.paused

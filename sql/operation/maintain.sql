@@ -69,7 +69,10 @@ begin
     if not exists (
         select
         from _pgwhen.chore as c
-        where c.name = 'maintain' and c.done_at > _pgwhen.clock() - interval '1 hour'
+        where
+            c.name = 'maintain'
+            and c.done_at > _pgwhen.clock() - interval '1 hour'
+            and c.done_at <= _pgwhen.clock()
     ) then
         perform pgwhen.maintain();
     end if;

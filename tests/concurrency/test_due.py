@@ -308,6 +308,31 @@ def test_a_clock_that_was_set_back_hides_nothing(db: Database, due: psycopg.Conn
     assert len(claim(ahead, "deliver")) == 1
 
 
+def test_what_changes_its_type_is_found(due: psycopg.Connection) -> None:
+    """A person gives what nobody serves to those who work, whose floor has risen far above."""
+    due.execute("select pgwhen.register_action('lost')")
+    due.execute("select pgwhen.schedule_action('lost', 'u')")
+    for n in range(3):
+        make_one_due(due, f"u{n}")
+        assert report(due, "complete_actions", claim(due, "deliver"))
+        let_time_pass(due)
+    due.execute(
+        "update pgwhen.scheduled_action set action_type = 'deliver' where action_type = 'lost'"
+    )
+
+    assert len(claim(due, "deliver")) == 1
+
+
+def test_chores_go_on_after_a_clock_was_set_back(due: psycopg.Connection) -> None:
+    """What was last done in the future is done again."""
+    due.execute("set app.ahead = '2 hours'")
+    due.execute("call pgwhen.run_ticks()")
+    due.execute("reset app.ahead")
+    due.execute("call pgwhen.run_ticks()")
+
+    assert scalar(due, "select max(done_at) <= clock_timestamp() from _pgwhen.chore")
+
+
 def test_what_lies_below_its_floor_is_found_within_a_minute(due: psycopg.Connection) -> None:
     """However it came there: here by a write that fired no trigger."""
     make_one_due(due, "u1")

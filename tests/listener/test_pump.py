@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -196,7 +197,7 @@ def a_claim(action_type: str) -> Claim:
         "idempotency_key": str(UUID(int=2)),
         "workflow_node_path": None,
     }
-    claim = read_json_claim(action, datetime(2030, 1, 1, 12, tzinfo=timezone.utc))
+    claim = read_json_claim(json.dumps(action), datetime(2030, 1, 1, 12, tzinfo=timezone.utc))
     assert claim is not None
     return claim
 

@@ -8,6 +8,7 @@ select t.a_rule('doomed', frequency => 'once') as doomed \gset
 select t.a_rule('spared') as spared \gset
 select pgwhen.emit('ordered', 'U' || n) from generate_series(1, 3) as n;
 select t.process();
+set local pgwhen.by_engine = on;
 update pgwhen.scheduled_action
 set
     status = 'processing',
@@ -15,6 +16,7 @@ set
     deadline = '2030-01-07 12:05+00',
     worker = 'w-1'
 where user_id = 'U1';
+reset pgwhen.by_engine;
 create view t.state as
 select r.name, a.user_id, a.status, a.error_message
 from pgwhen.scheduled_action as a

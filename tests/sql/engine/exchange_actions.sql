@@ -1,7 +1,7 @@
 -- pgwhen.exchange_actions: report claimed actions as done and claim the next ones.
 begin;
 \ir ../helpers.psql
-select plan(10);
+select plan(11);
 
 select t.it_is('2030-01-07 12:00+00');
 select t.a_rule('r') as rule \gset
@@ -54,6 +54,10 @@ select is((select count(*) from pgwhen.trigger_log), 2::bigint, 'it is not logge
 select is_empty('select x.* from t.exchange(''{}'', ''{}'', 2) as x', 'nothing for nothing');
 
 select t.an_action(trigger_rule_id => :rule);
+select is_empty(
+    $$ select x.id from pgwhen.exchange_actions('w', '{}', '{}', null, 1, '{null}') as x $$,
+    'no type is none'
+);
 select throws_ok(c.call, c.code, null, c.call || ' is refused')
 from (values
     ($$ select pgwhen.exchange_actions('w-1', '{1}', '{}') $$, 'PW302'),

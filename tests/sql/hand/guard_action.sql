@@ -1,7 +1,7 @@
 -- _pgwhen.guard_content, guard_state, guard_delete: what people may do with plain SQL.
 begin;
 \ir ../helpers.psql
-select plan(38);
+select plan(51);
 
 select t.it_is('2030-01-07 12:00+00');
 select t.a_rule('r', frequency => 'once') as rule \gset
@@ -189,6 +189,30 @@ select alike(
     t.set_to($$ execute_at = '2031-01-01' $$), 'PW602 %cannot be rescheduled: it failed at%',
     'but its time is over'
 );
+
+-- What is the engine's, also where a claim token comes or goes, or nothing else changes.
+select t.force('truncate pgwhen.scheduled_action');
+select t.an_action();
+select alike(t.set_to(c.assignments), c.words, c.assignments || ' is refused')
+from (values
+    ($$ status = 'processing', claim_token = gen_random_uuid(), deadline = 'infinity' $$, 'PW602%'),
+    ($$ waiting = true, wait = '{}', expires_at = now() $$, 'PW604%'),
+    ($$ wait = '{}' $$, 'PW604%'),
+    ($$ delay = '{"seconds": 1}' $$, 'PW604%'),
+    ($$ origin = gen_random_uuid() $$, 'PW604%'),
+    ($$ parent_id = 1 $$, 'PW604%'),
+    ($$ counts_from = now() $$, 'PW604%'),
+    ($$ outcome = 'clicked' $$, 'PW604%'),
+    ($$ action_config = '[1, 2]' $$, 'PW003%'),
+    ($$ action_config = 'null' $$, 'PW003%')
+) as c (assignments, words);
+select t.claim();
+select alike(t.set_to(c.assignments), 'PW602%', c.assignments || ' is refused too')
+from (values
+    ($$ status = 'pending', claim_token = null, deadline = null, updated_at = now() $$),
+    ($$ status = 'done', claim_token = null, deadline = null, updated_at = now() $$),
+    ($$ status = 'cancelled', claim_token = null, deadline = null, updated_at = now() $$)
+) as c (assignments);
 
 -- The engine is told from people by a setting of its functions.
 set local pgwhen.by_engine = on;

@@ -1,7 +1,7 @@
 -- pgwhen.pause: the incident switch, on.
 begin;
 \ir ../helpers.psql
-select plan(32);
+select plan(34);
 
 select t.it_is('2030-01-07 12:00+00');
 select t.a_rule('one') as one \gset
@@ -173,6 +173,28 @@ select t.an_action(
 select t.an_action(action_type => 'add_to_audience', action_config => '{"audience": "a"}')
 from generate_series(1, 3);
 select is((select t.actions from pgwhen.tick() as t), 3, 'a tick does all that is not paused');
+
+-- Who asks for actions gets their ids, paused or not.
+truncate pgwhen.scheduled_action;
+select isnt(
+    pgwhen.schedule_action('set_attribute', 'U1', '{"attribute": "a", "value": 1}'), null,
+    'an action that is held at once has an id'
+);
+select pgwhen.pause('not there', line_oa_id => 'shop');
+create table t.made as
+select s.id, s.n
+from pgwhen.schedule_actions('set_attribute', '{U1,U2}', array_fill(
+    '{"attribute": "a", "value": 1}'::jsonb, '{2}'
+)) with ordinality as s (id, n);
+select results_eq(
+    $$
+    select a.user_id
+    from t.made as m
+    inner join pgwhen.scheduled_action as a on a.id = m.id
+    order by m.n
+    $$,
+    $$ values ('U1'), ('U2') $$, 'and those of many come in their order'
+);
 
 select finish();
 rollback;

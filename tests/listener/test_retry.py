@@ -15,6 +15,8 @@ from pgwhen.errors import HandlerError
 if TYPE_CHECKING:
     from tests.support import Database
 
+    from .conftest import Process, Shop
+
 EVERYTHING = Retry(
     initial_interval=timedelta(minutes=1),
     backoff_coefficient=1.5,
@@ -122,3 +124,27 @@ def test_database_takes_what_is_not_refused(template: Database, retry: Retry) ->
 
     assert row is not None
     assert (row[0] or {}) == retry.policy
+
+
+def test_listener_follows_a_handlers_policy(listener: Process, shop: Shop) -> None:
+    """From the decorator to the row: so many attempts, and none after an error that is listed."""
+    listener.start(
+        """
+from pgwhen import Retry, action
+retry = Retry(initial_interval=0.001, maximum_attempts=2, non_retryable=["KeyError"])
+@action("fails", retry=retry)
+async def fails(ctx, config):
+    raise {"a": KeyError, "b": ValueError}[config["which"]]("no")
+"""
+    )
+    shop.rule("fails", {"which": "a"}, "a")
+    shop.rule("fails", {"which": "b"}, "b")
+    shop.submit("a")
+    shop.submit("b")
+
+    rows = shop.wait_ended(2)
+
+    assert {(r["retry_count"], r["retry_state"], r["error_message"]) for r in rows} == {
+        (1, "non_retryable", "KeyError: 'no'"),
+        (2, "maximum_attempts_reached", "ValueError: no"),
+    }

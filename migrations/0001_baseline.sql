@@ -219,6 +219,7 @@ create table _pgwhen.rule (
     action_type text not null,
     action_config jsonb not null,
     delay jsonb,
+    retry_policy jsonb,
     log_all boolean not null,
     workflow_id bigint,
     workflow_node_path text[],
@@ -417,11 +418,15 @@ create table pgwhen.scheduled_action (
     outcome text,
     -- The delay that it was made with, compiled; null for what was to be done at once.
     delay jsonb,
+    -- What its rule, or whoever scheduled it, says of retries; null for what its type says.
+    retry_policy jsonb,
     -- Whether the user had a row of line_user: only then can they be gone when it is due.
     user_known boolean not null default false,
     deduplication_key text,
     result jsonb,
     error_message text,
+    -- Why its last attempt was not followed by another one.
+    retry_state text,
     held_by bigint,
     cancel_reason text,
     constraint scheduled_action_pkey primary key (id),
@@ -433,6 +438,9 @@ create table pgwhen.scheduled_action (
     ),
     constraint scheduled_action_wait_is_whole check (
         not waiting or (status = 'pending' and wait is not null and expires_at is not null)
+    ),
+    constraint scheduled_action_retry_state_is_known check (
+        retry_state in ('non_retryable', 'maximum_attempts_reached', 'cancel_requested')
     )
 ) with (
     autovacuum_vacuum_scale_factor = 0.02,
@@ -598,6 +606,7 @@ create type _pgwhen.firing as (
     action_type text,
     action_config jsonb,
     delay jsonb,
+    retry_policy jsonb,
     until_value jsonb,
     log_all boolean,
     workflow_id bigint,
@@ -657,6 +666,16 @@ create type _pgwhen.failure as (
     error jsonb
 );
 
+-- What follows a failed attempt: the end, or after `wait` another one.
+create type _pgwhen.retry_verdict as (
+    action_id bigint,
+    token uuid,
+    error jsonb,
+    ends boolean,
+    retry_state text,
+    wait interval
+);
+
 create type _pgwhen.ending as (
     action_id bigint,
     token uuid,
@@ -673,5 +692,6 @@ create type _pgwhen.ending as (
     error_message text,
     result jsonb,
     origin uuid,
-    give_back boolean
+    give_back boolean,
+    retry_state text
 );

@@ -8,7 +8,8 @@ from __future__ import annotations
 from .context import Batch, Context, Result
 from .errors import ActionError
 from .handlers import action
+from .retry import Retry
 
-__all__ = ["ActionError", "Batch", "Context", "Result", "action"]
+__all__ = ["ActionError", "Batch", "Context", "Result", "Retry", "action"]
 
 __version__ = "0.1.0"

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import TypeVar
 
+    from .retry import Retry
+
     F = TypeVar("F", bound=Callable[..., Any])
 
 log = logging.getLogger(__name__)
@@ -43,6 +45,7 @@ class Handler:
     config_schema: Mapping[str, Any] | None
     #: Whether its actions reach the user only while they are a friend.
     send: bool = False
+    retry: Retry | None = None
     threaded: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -74,7 +77,9 @@ class Handler:
     def options(self) -> dict[str, Any]:
         """What the database is told of the handler."""
         batch = {"batch": self.batch} if self.batch else {}
-        return {**batch, "send": True} if self.send else batch
+        send = {"send": True} if self.send else {}
+        retry = {"retryPolicy": self.retry.policy} if self.retry else {}
+        return {**batch, **send, **retry}
 
 
 def action(
@@ -83,6 +88,7 @@ def action(
     batch: int | None = None,
     config_schema: Mapping[str, Any] | None = None,
     send: bool = False,
+    retry: Retry | None = None,
 ) -> Callable[[F], F]:
     """Declare a function as the handler of action type *name*.
 
@@ -90,13 +96,14 @@ def action(
     value or None. With *batch* it is called as `function(batch)` for up to so many actions of one
     account and returns a list of `Result`, one for each. It may be `async` or not; one that is not
     runs in a thread. *config_schema*, a JSON Schema, is what rules' action_config must fit.
-    With *send*, pending actions for users who are no friends any more are cancelled.
+    With *send*, pending actions for users who are no friends any more are cancelled. *retry* says
+    how often, and when, a failed one is tried again, where the action's rule does not.
 
     Raises HandlerError if the function cannot be called so.
     """
 
     def declare(function: F) -> F:
-        handler = Handler(name, function, batch, config_schema, send)
+        handler = Handler(name, function, batch, config_schema, send, retry)
         setattr(function, MARK, (*getattr(function, MARK, ()), handler))
         return function
 

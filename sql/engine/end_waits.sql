@@ -144,11 +144,14 @@ begin
                 a.event -> 'data', (a.event ->> 'at')::timestamptz,
                 array_remove(a.chain, a.trigger_rule_id), a.trigger_rule_id, a.organization_id,
                 null, null, null, a.wait #>> array[follow_up.kind, 'actionType'],
-                a.wait #> array[follow_up.kind, 'actionConfig'], _pgwhen.delay_of_follow_up(a),
-                null, false,
+                c.config - 'retryPolicy', _pgwhen.delay_of_follow_up(a),
+                _pgwhen.compiled_retry_policy(c.config -> 'retryPolicy'), null, false,
                 a.workflow_id, a.workflow_node_path, 'fire', a.id, follow_up.step
             )::_pgwhen.firing
             from pgwhen.scheduled_action as a
+            cross join lateral (
+                select a.wait #> array[follow_up.kind, 'actionConfig'] as config
+            ) as c
             where a.id = any(follow_up.ids) and coalesce(a.wait ? follow_up.kind, false)
             order by a.id
         ),

@@ -19,7 +19,7 @@ select row(
     (ending_of.firing).event_id, (ending_of.firing).at,
     (ending_of.firing).action_type, (ending_of.firing).action_config,
     ending_of.status, ending_of.error_message, null, (ending_of.firing).uuid,
-    coalesce(ending_of.give_back, ending_of.status = 'failed')
+    coalesce(ending_of.give_back, ending_of.status = 'failed'), null
 )::_pgwhen.ending;
 $$;
 
@@ -37,7 +37,7 @@ select row(
     (firing_of.rule).trigger_rule_id, (firing_of.rule).organization_id,
     (firing_of.rule).frequency, (firing_of.rule).period, (firing_of.rule).calendar,
     (firing_of.rule).action_type, (firing_of.rule).action_config, (firing_of.rule).delay,
-    null, (firing_of.rule).log_all, (firing_of.rule).workflow_id,
+    (firing_of.rule).retry_policy, null, (firing_of.rule).log_all, (firing_of.rule).workflow_id,
     (firing_of.rule).workflow_node_path, null, null, null
 )::_pgwhen.firing;
 $$;
@@ -50,7 +50,8 @@ create or replace function _pgwhen.ending_of_action(
     error_message text default null,
     result jsonb default null,
     give_back boolean default false,
-    audience_id bigint default null
+    audience_id bigint default null,
+    retry_state text default null
 )
 returns _pgwhen.ending
 language sql
@@ -60,6 +61,6 @@ select row(
     ending_of_action.action_id, ending_of_action.token, null, ending_of_action.audience_id,
     null, null, null, null, null, null, null,
     ending_of_action.status, ending_of_action.error_message, ending_of_action.result,
-    null, ending_of_action.give_back
+    null, ending_of_action.give_back, ending_of_action.retry_state
 )::_pgwhen.ending;
 $$;

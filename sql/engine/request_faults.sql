@@ -59,7 +59,9 @@ begin
             at_path || '.delay', 'cannot stand here', 'Pass it as the argument delay.', 'PW004'
         );
     end if;
-    return _pgwhen.config_faults(action_type, config, at_path);
+    return
+        _pgwhen.retry_policy_faults(config -> 'retryPolicy', at_path || '.retryPolicy', 'PW006')
+        || _pgwhen.config_faults(action_type, config - 'retryPolicy', at_path);
 end;
 $$;
 

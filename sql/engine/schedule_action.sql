@@ -50,15 +50,17 @@ $doc$Schedule an action for one user without a rule, in the caller's transaction
 It is due at execute_at, or after the delay ({"seconds": 3600}, {"at": "…"}, or {"until": …} with a
 field of the user: docs/delays.md), else at once; a time that has passed is now. It is a row of
 pgwhen.scheduled_action, done as any other by whoever serves its type, tried again, logged. It has
-no rule, so no condition and no frequency. The config is checked by the type's schema.
+no rule, so no condition and no frequency. The config is checked by the type's schema; its
+retryPolicy, if it has one, says how often and when it is tried again: docs/retries.md.
 
 With a deduplication_key there is one action of that key in the account for as long as its row is
 kept (setting actionRetention after its end): a second call changes nothing and returns the same
 id, whatever else it says. Two at once: the second waits for the first to commit.
 
-Raises PW003 for a config that the type does not accept, PW004 for a delay, PW210 for
-what is missing or too long, PW202 for a wait outside READ COMMITTED. A REPEATABLE READ transaction that cannot see who was quicker with the
-deduplication_key fails with 40001: try it again.
+Raises PW003 for a config that the type does not accept, PW004 for a delay, PW006 for a retryPolicy,
+PW210 for what is missing or too long, PW202 for a wait outside READ COMMITTED. A REPEATABLE READ
+transaction that cannot see who was quicker with the deduplication_key fails with 40001: try it
+again.
 
   select pgwhen.schedule_action('send_message', 'U1', '{"text": "Still there?"}',
       delay => '{"seconds": 259200}', deduplication_key => 'cart-17');

@@ -62,6 +62,7 @@ begin
             updated_at = v_now,
             result = coalesce(e.result, a.result),
             error_message = e.error_message,
+            retry_state = coalesce(e.retry_state, a.retry_state),
             retry_count = a.retry_count
                 + case when e.status = 'failed' and a.status = 'processing' then 1 else 0 end,
             claim_token = null,

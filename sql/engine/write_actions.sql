@@ -56,7 +56,7 @@ begin
             trigger_rule_id, line_oa_id, organization_id, user_id, action_type, action_config,
             execute_at, status, created_date, updated_at, workflow_id, workflow_node_path,
             deadline, claim_token, worker, key, origin, event, chain,
-            source_config, delay, user_known, deduplication_key,
+            source_config, delay, retry_policy, user_known, deduplication_key,
             parent_id, wait, waiting, expires_at, counts_from
         )
         select
@@ -78,6 +78,7 @@ begin
             case when p.trigger_rule_id is null then p.chain else p.chain || p.trigger_rule_id end,
             p.delay -> 'sourceConfig',
             p.delay - array['sourceConfig', 'wait'],
+            p.retry_policy,
             coalesce((
                 select true
                 from pgwhen.line_user as u

@@ -47,11 +47,13 @@ begin
         union all
         select 7, e.* from _pgwhen.explain_pause(v_rule, v_event, explain.event_id) as e
         union all
-        select 8, e.* from _pgwhen.explain_pending(v_rule, v_event, explain.event_id) as e
+        select 8, e.* from _pgwhen.explain_retry(v_rule) as e
         union all
-        select 9, e.* from _pgwhen.explain_due(v_rule, v_event, explain.event_id) as e
+        select 9, e.* from _pgwhen.explain_pending(v_rule, v_event, explain.event_id) as e
         union all
-        select 10, e.* from _pgwhen.explain_log(v_rule, v_event, explain.event_id) as e
+        select 10, e.* from _pgwhen.explain_due(v_rule, v_event, explain.event_id) as e
+        union all
+        select 11, e.* from _pgwhen.explain_log(v_rule, v_event, explain.event_id) as e
     ) as g
     order by g.n;
 end;
@@ -62,8 +64,9 @@ $doc$Say why a rule did, does or would not do something for a user: every gate i
 
 Gates: rule (is it live), event (which one), source, loop, condition (a row for each clause with the
 value it saw), frequency (and until when), delay (and when due), whenPending, pause (what holds it
-now, since when and why); then each action that waits (pending), what its gates would say if it were due now (still wanted, user, condition again),
-and the log. verdict is 'pass', 'stop' or 'note'; the first 'stop' is the answer. With an event_id: that event as it was then, for as long as events are
+now, since when and why), retry (the policy in force, where it is not the settings' alone); then
+each action that waits (pending), what its gates would say if it were due now (still wanted, user,
+condition again), and the log. verdict is 'pass', 'stop' or 'note'; the first 'stop' is the answer. With an event_id: that event as it was then, for as long as events are
 kept (setting eventRetention). Rules and memberships of audiences have no history: they are as they
 are now; a gate that would stop now, but did not then, is a 'note'. Without: the user as they are
 now, as if what the rule asks for happened this moment.

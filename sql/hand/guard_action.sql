@@ -34,6 +34,12 @@ begin
     if old.status = 'processing' then
         perform _pgwhen.refuse_by_state(old, 'changed');
     end if;
+    if new.retry_policy is distinct from old.retry_policy then
+        perform _pgwhen.refuse_request(
+            _pgwhen.retry_policy_faults(new.retry_policy, 'retry_policy', 'PW006')
+        );
+        new.retry_policy := _pgwhen.compiled_retry_policy(new.retry_policy);
+    end if;
     if (new.execute_at, new.expires_at) is distinct from (old.execute_at, old.expires_at) then
         if old.status <> 'pending' then
             perform _pgwhen.refuse_by_state(old, 'rescheduled');
@@ -81,9 +87,10 @@ begin
     where
         o.value <> n.value
         and o.key not in (
-            'execute_at', 'expires_at', 'action_type', 'action_config', 'source_config',
+            'execute_at', 'expires_at', 'action_type', 'action_config', 'retry_policy',
+            'source_config',
             'status', 'retry_count', 'claim_token', 'deadline', 'worker', 'executed_at',
-            'updated_at', 'result', 'error_message'
+            'updated_at', 'result', 'error_message', 'retry_state'
         )
         and not (o.key = 'event' and old_row.status not in ('pending', 'processing'))
     order by o.key
@@ -112,6 +119,10 @@ begin
     ) then
         raise exception 'there is no action type "%"', action.action_type
             using errcode = 'PW604', hint = _pgwhen.types_hint();
+    end if;
+    if action.action_config ? 'retryPolicy' then
+        raise exception 'action_config.retryPolicy: cannot stand here'
+            using errcode = 'PW006', hint = 'Set the column retry_policy.';
     end if;
     v_fault := (
         case jsonb_typeof(action.action_config)
@@ -173,12 +184,15 @@ begin
                 else 'made ' || new.status || ' by hand' end
         );
     end if;
-    if (new.claim_token, new.deadline, new.worker, new.executed_at)
-        is distinct from (old.claim_token, old.deadline, old.worker, old.executed_at)
+    if (new.claim_token, new.deadline, new.worker, new.executed_at, new.retry_state)
+        is distinct from (
+            old.claim_token, old.deadline, old.worker, old.executed_at, old.retry_state
+        )
     then
         raise exception 'what was done to action % cannot be changed', old.id
             using errcode = 'PW604',
-                hint = 'claim_token, deadline, worker and executed_at are the engine''s.';
+                hint = 'claim_token, deadline, worker, executed_at and retry_state are the '
+                    'engine''s.';
     end if;
     if new.retry_count not between 0 and greatest(old.retry_count, 1000000) then
         raise exception 'retry_count of action % cannot be %', old.id, new.retry_count
@@ -233,13 +247,14 @@ begin
             'before update of id, trigger_rule_id, line_oa_id, organization_id, user_id, '
             'action_type, action_config, source_config, execute_at, expires_at, created_date, '
             'workflow_id, workflow_node_path, key, origin, parent_id, event, chain, held_by, '
-            'cancel_reason, delay, wait, waiting, counts_from, outcome',
+            'cancel_reason, delay, wait, waiting, counts_from, outcome, retry_policy',
             'for each row when (current_setting(''pgwhen.by_engine'', true) is distinct from '
             '''on'') execute function _pgwhen.guard_content()'
         ),
         (
             'guard_state',
-            'before update of status, claim_token, deadline, worker, retry_count, executed_at',
+            'before update of status, claim_token, deadline, worker, retry_count, executed_at, '
+            'retry_state',
             'for each row when (current_setting(''pgwhen.by_engine'', true) is distinct from '
             '''on'') execute function _pgwhen.guard_state()'
         ),

@@ -24,6 +24,7 @@ begin
         retry_count = 0,
         held_by = null,
         cancel_reason = null,
+        retry_state = null,
         error_message = concat_ws(
             '; before: ', _pgwhen.by_whom('retried', retry_action.reason), a.error_message
         ),
@@ -39,7 +40,7 @@ comment on function pgwhen.retry_action(bigint, text) is
 $doc$Make an action that failed or was cancelled due again, at once; returns its id.
 
 It keeps its idempotency key, so that a receiver which got it already can tell; its attempts are
-counted anew, up to 1 + maxRetries. error_message notes who retried it, why, and the error before.
+counted anew, up to its maximumAttempts. error_message notes who retried it, why, and the error before.
 A frequency slot that its end had given back is taken again where it is still free. If its rule has
 fired for that user since, this is one firing more, which is what you asked for.
 

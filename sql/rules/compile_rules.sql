@@ -35,7 +35,7 @@ begin
         trigger_rule_id, line_oa_id, organization_id, source_type, key,
         match_path, match_vars, condition_path, condition_vars, condition_needs,
         enabled_date, frequency, period, calendar,
-        action_type, action_config, delay, log_all, workflow_id, workflow_node_path
+        action_type, action_config, delay, retry_policy, log_all, workflow_id, workflow_node_path
     )
     select
         l.id, l.line_oa_id, l.organization_id, l.source_type,
@@ -44,8 +44,9 @@ begin
         l.enabled_date, l.frequency,
         _pgwhen.frequency_period(l.frequency, l.cooldown_seconds),
         _pgwhen.frequency_calendar(l.frequency),
-        l.action_type, l.action_config - 'delay',
+        l.action_type, l.action_config - _pgwhen.config_keys_of_pgwhen(),
         _pgwhen.rule_delay(l.action_config -> 'delay', l.source_config),
+        _pgwhen.compiled_retry_policy(l.action_config -> 'retryPolicy'),
         l.source_config ? 'log', l.workflow_id, l.workflow_node_path
     from live as l
     full join predicate as p on l.predicate = p.predicate
@@ -69,6 +70,7 @@ begin
         action_type = excluded.action_type,
         action_config = excluded.action_config,
         delay = excluded.delay,
+        retry_policy = excluded.retry_policy,
         log_all = excluded.log_all,
         workflow_id = excluded.workflow_id,
         workflow_node_path = excluded.workflow_node_path

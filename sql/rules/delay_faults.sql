@@ -220,10 +220,15 @@ select case
         follow_up_faults.at_path || '.actionConfig.delay', 'cannot stand here',
         'Leave it out: what follows a wait is done when the wait ends.', 'PW004'
     )
-    else _pgwhen.config_faults(
-        follow_up_faults.follow_up ->> 'actionType',
-        coalesce(follow_up_faults.follow_up -> 'actionConfig', '{}'),
-        follow_up_faults.at_path || '.actionConfig'
-    )
+    else
+        _pgwhen.retry_policy_faults(
+            follow_up_faults.follow_up #> '{actionConfig,retryPolicy}',
+            follow_up_faults.at_path || '.actionConfig.retryPolicy', 'PW006'
+        )
+        || _pgwhen.config_faults(
+            follow_up_faults.follow_up ->> 'actionType',
+            coalesce(follow_up_faults.follow_up -> 'actionConfig', '{}') - 'retryPolicy',
+            follow_up_faults.at_path || '.actionConfig'
+        )
 end;
 $$;

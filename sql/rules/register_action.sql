@@ -9,6 +9,8 @@ volatile
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_options jsonb;
 begin
     perform _pgwhen.check_registration(register_action.name, register_action.config_schema);
     if jsonb_typeof(register_action.options) is distinct from 'object' then
@@ -20,11 +22,19 @@ begin
             using errcode = 'PW014',
                 hint = 'Write {"send": true} for what reaches friends only, or leave it out.';
     end if;
+    perform _pgwhen.refuse_request(
+        _pgwhen.retry_policy_faults(
+            register_action.options -> 'retryPolicy', 'options.retryPolicy', 'PW014'
+        )
+    );
+    v_options := register_action.options - 'retryPolicy'
+        || jsonb_strip_nulls(jsonb_build_object(
+            'retryPolicy', _pgwhen.compiled_retry_policy(register_action.options -> 'retryPolicy')
+        ));
 
     insert into _pgwhen.action_type as t (name, kind, config_schema, options, registered_at)
     values (
-        register_action.name, 'python', register_action.config_schema, register_action.options,
-        _pgwhen.clock()
+        register_action.name, 'python', register_action.config_schema, v_options, _pgwhen.clock()
     )
     on conflict on constraint action_type_pkey do update
     set
@@ -55,17 +65,18 @@ comment on function pgwhen.register_action(text, jsonb, jsonb) is
 $doc$Declare an action type that a Python handler serves; "pgwhen run" does so for its handlers.
 
 config_schema, if given, is a JSON Schema (the part of it that docs/schema/README.md names) which
-the action_config of every rule saved from now on must satisfy; null accepts any object. The key
-"delay" is pgwhen's own and is never seen by the schema. options is kept for the listener;
-{"send": true} says that the actions are sends, which a user who is no friend cannot get: what is
-pending for one is cancelled when it is due.
+the action_config of every rule saved from now on must satisfy; null accepts any object. The keys
+"delay" and "retryPolicy" are pgwhen's own and never seen by the schema. options is kept for the
+listener; {"send": true} says that the actions are sends, which a user who is no friend cannot get:
+what is pending for one is cancelled when it is due; {"retryPolicy": {…}} says how often and when
+its actions are tried, where their rules do not say otherwise: docs/retries.md.
 Declaring the same again changes nothing; declaring differently replaces. A built-in type keeps its
 own declaration. Rules already saved stay; those that do not satisfy the schema are named in a
 WARNING.
 
 Raises PW010 for a bad name, PW011 for a name that a SQL function serves, PW012 for a schema that
-pgwhen does not understand whole, PW014 for options that are no object, or a send that is not
-true or false.
+pgwhen does not understand whole, PW014 for options that are no object, a send that is not true or
+false, or a retryPolicy that cannot be.
 
   select pgwhen.register_action('send_sms', '{"type": "object", "required": ["text"],
       "properties": {"text": {"type": "string", "maxLength": 160}}}');

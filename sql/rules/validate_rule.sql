@@ -147,9 +147,23 @@ select
         )
         else '{}'
     end
+    || _pgwhen.retry_policy_faults(
+        action_faults.action_config -> 'retryPolicy', 'action_config.retryPolicy', 'PW006'
+    )
     || _pgwhen.config_faults(
-        action_faults.action_type, action_faults.action_config - 'delay', 'action_config'
+        action_faults.action_type,
+        action_faults.action_config - _pgwhen.config_keys_of_pgwhen(),
+        'action_config'
     );
+$$;
+
+-- Of an action_config, what pgwhen itself reads and no action sees.
+create or replace function _pgwhen.config_keys_of_pgwhen()
+returns text[]
+language sql
+immutable
+as $$
+select array['delay', 'retryPolicy'];
 $$;
 
 -- By the schema of the action type, where it has one.

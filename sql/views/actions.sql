@@ -65,15 +65,16 @@ $$;
 create or replace view pgwhen.failed_actions as
 select
     a.id, r.name as rule, a.line_oa_id, a.user_id, a.action_type, a.action_config,
-    a.retry_count as attempts, a.error_message, a.executed_at,
+    a.retry_count as attempts, a.retry_state, a.error_message, a.executed_at,
     format('select pgwhen.retry_action(%s);', a.id) as remedy
 from pgwhen.scheduled_action as a
 left join pgwhen.trigger_rule as r on r.id = a.trigger_rule_id
 where a.status = 'failed';
 
 comment on view pgwhen.failed_actions is
-$$Actions that ended as failed, with the last error and the call that tries each again, for the
-setting actionRetention. Looks at all that has ended: some seconds for 10 million.
+$$Actions that ended as failed, with the last error, why it was the last one (retry_state:
+non_retryable, maximum_attempts_reached or cancel_requested) and the call that tries each again, for
+the setting actionRetention. Looks at all that has ended: some seconds for 10 million.
 
   select * from pgwhen.failed_actions where executed_at > now() - interval '1 hour';
 $$;

@@ -71,8 +71,10 @@ select t.fail('{"message": "x"}');
 -- Twice as long after each failure.
 select is(
     array(
-        select extract(epoch from _pgwhen.retry_delay('{}', n))
-        from unnest('{0,1,2,3,6,7,8,1000000}'::integer[]) as n
+        select extract(
+            epoch from _pgwhen.retry_wait(_pgwhen.default_retry_policy(), '{}', n)
+        )
+        from unnest('{1,2,3,4,7,8,9,1000000}'::integer[]) as n
     ),
     '{2.5,5,10,20,160,250,250,250}'::numeric[], 'waits longer after each failure, up to a limit'
 );

@@ -112,7 +112,7 @@ select is_empty(
     select _pgwhen.settle(array[
         row(
             null, null, 7, 8, 'shop', 'U9', 'asked:x', 9, '2030-01-01 00:00+00', 't', '{"a": 1}',
-            'suppressed', 'why', null, gen_random_uuid(), false
+            'suppressed', 'why', null, gen_random_uuid(), false, null
         )::_pgwhen.ending
     ])
     $$,

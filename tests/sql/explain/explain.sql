@@ -2,7 +2,7 @@
 -- what happened, on many cases, is tests/edge/test_explain_agrees.py.
 begin;
 \ir ../helpers.psql
-select plan(72);
+select plan(75);
 
 select t.it_is('2030-01-07 12:00+00');
 select t.a_user('U1', '{"tier": "gold", "points": 5}');
@@ -373,6 +373,23 @@ from (values
 
 select t.a_rule('later', 'booked', action_config => '{"text": "x", "delay": {"seconds": 60}}')
     as later \gset
+select is(t.reason('retry', :later), null, 'says nothing of retries that are as the settings say');
+update pgwhen.trigger_rule
+set action_config
+    = action_config || '{"retryPolicy": {"maximumAttempts": 0, "maximumInterval": 60}}'
+where id = :later;
+select is(
+    t.reason('retry', :later),
+    'any number of attempts; 10 seconds until the second, then 2 times as long each time, '
+    '60 at most',
+    'says how often it is tried, where its rule says so'
+);
+select pgwhen.register_action('charge', options => '{"retryPolicy": {"maximumAttempts": 9}}');
+select t.a_rule('charge', 'booked', action_type => 'charge') as charge \gset
+select is(
+    t.reason('retry', :charge),
+    '9 attempts; 10 seconds until the second, then 2 times as long each time', 'or its type'
+);
 select is(t.reason('delay', :later), 'due 60 seconds after it fires', 'says when an action is due');
 select t.a_rule(
     'remind', 'booked',

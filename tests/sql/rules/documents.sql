@@ -1,7 +1,7 @@
 -- docs/schema: the files say what the functions check. Run at the root of the repository; where a
 -- file differs, docs/schema/write.psql writes it anew.
 begin;
-select plan(16);
+select plan(17);
 
 create function pg_temp.agrees(document text, schema jsonb, title text) returns text
 language sql as $$
@@ -12,6 +12,8 @@ $$;
 select pg_temp.agrees(:'document', _pgwhen.rule_schema(), 'rule.json');
 \set document `cat docs/schema/delay.json`
 select pg_temp.agrees(:'document', _pgwhen.delay_schema(), 'delay.json');
+\set document `cat docs/schema/retry_policy.json`
+select pg_temp.agrees(:'document', _pgwhen.retry_policy_schema(), 'retry_policy.json');
 \set document `cat docs/schema/config_schema.json`
 select pg_temp.agrees(:'document', _pgwhen.schema_of_schemas(), 'config_schema.json');
 

@@ -34,12 +34,14 @@ select results_eq(
     format(
         $$
         values (
-            %1$s::bigint, 'r', 'default', 'U1', 'log_message', '{"text": "hello"}'::jsonb, 3, 'no',
-            '2030-01-07 12:00+00'::timestamptz, 'select pgwhen.retry_action(%1$s);'
+            %1$s::bigint, 'r', 'default', 'U1', 'log_message', '{"text": "hello"}'::jsonb, 3,
+            'non_retryable', 'no', '2030-01-07 12:00+00'::timestamptz,
+            'select pgwhen.retry_action(%1$s);'
         )
         $$, :due
     ),
-    'failed_actions has what ended so, with its attempts, its last error and what tries it again'
+    'failed_actions has what ended so, with its attempts, its error, why that was the last, and '
+    'what tries it again'
 );
 
 -- Why something waits.

@@ -9,12 +9,14 @@ import psycopg
 import pytest
 
 from tests.concurrency.scene import scalar
-from tests.support import wait_blocked
+from tests.support import PATIENCE, wait_blocked
 
 if TYPE_CHECKING:
     from tests.support import Database
 
 ASK = "select pgwhen.effect_once('T-1', 'credit')"
+#: For who waits in a thread: a wait that does not end is an error, and ends the thread.
+BOUNDED = f"set statement_timeout = '{PATIENCE:g}s'"
 STRICT = [psycopg.IsolationLevel.REPEATABLE_READ, psycopg.IsolationLevel.SERIALIZABLE]
 
 
@@ -22,6 +24,7 @@ STRICT = [psycopg.IsolationLevel.REPEATABLE_READ, psycopg.IsolationLevel.SERIALI
 def test_second_waits_for_how_the_first_ends(db: Database, *, first_commits: bool) -> None:
     first, second = db.sessions(2)
     observer = db.connect()
+    second.execute(BOUNDED.encode())
     assert scalar(first, ASK)
     with ThreadPoolExecutor() as pool:
         asked = pool.submit(scalar, second, ASK)
@@ -34,9 +37,10 @@ def test_second_waits_for_how_the_first_ends(db: Database, *, first_commits: boo
 
 
 def test_a_rolled_back_savepoint_lets_the_second_go_on(db: Database) -> None:
-    """The first transaction need not end for it."""
+    """The first transaction need not end for it, as it would after a subtransaction of our own."""
     first, second = db.sessions(2)
     observer = db.connect()
+    second.execute(BOUNDED.encode())
     first.execute("savepoint before")
     assert scalar(first, ASK)
     with ThreadPoolExecutor() as pool:

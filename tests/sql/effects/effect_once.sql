@@ -1,7 +1,7 @@
 -- pgwhen.effect_once: true for the first, in the transaction that makes the effect.
 begin;
 \ir ../helpers.psql
-select plan(24);
+select plan(25);
 
 select ok(pgwhen.effect_once('T-1', 'credit'), 'is true the first time');
 select ok(not pgwhen.effect_once('T-1', 'credit'), 'is false the second time');
@@ -78,8 +78,12 @@ select alike(
 -- Forgotten, or not ---------------------------------------------------------------------------
 
 delete from _pgwhen.effect;
-select t.it_is('2030-07-01 12:00+00');
-select pgwhen.effect_once('old ' || n) from generate_series(1, 3) as n;
+select t.it_is('2030-07-01 12:00:00.2+00');
+select pgwhen.effect_once('third');
+select t.it_is('2030-07-01 12:00:00+00');
+select pgwhen.effect_once('first');
+select t.it_is('2030-07-01 12:00:00.1+00');
+select pgwhen.effect_once('second');
 select t.it_is('2090-07-01 12:00+00');
 select pgwhen.maintain();
 select is((select count(*) from _pgwhen.effect), 3::bigint, 'is kept for ever by default');
@@ -91,6 +95,9 @@ select is(
 select t.it_is('2090-07-01 12:00:01+00');
 select pgwhen.effect_once('new');
 select is(pgwhen.maintain(2) ->> 'effectsDeleted', '2', 'then goes, no more than asked at a time');
+select bag_eq(
+    'select e.key from _pgwhen.effect as e', array['third', 'new'], 'and the oldest first'
+);
 
 select finish();
 rollback;

@@ -16,7 +16,10 @@ OUTCOMES = """
 select
     case l.status
         when 'success' then 'done'
-        else coalesce('refused: ' || r.reason, l.status || ': ' || split_part(l.error_message, e'\\n', 1))
+        else coalesce(
+            'refused: ' || r.reason,
+            l.status || ': ' || split_part(l.error_message, e'\\n', 1)
+        )
     end,
     count(*)
 from pgwhen.trigger_log as l

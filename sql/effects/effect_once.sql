@@ -13,8 +13,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform _pgwhen.refuse_effect_name('key', effect_once.key);
-    perform _pgwhen.refuse_effect_name('kind', effect_once.kind);
+    if not (
+        _pgwhen.is_effect_name(effect_once.key) and _pgwhen.is_effect_name(effect_once.kind)
+    ) then
+        perform _pgwhen.refuse_effect('key', effect_once.key);
+        perform _pgwhen.refuse_effect('kind', effect_once.kind);
+    end if;
     if current_setting('transaction_isolation') not in ('repeatable read', 'serializable') then
         return _pgwhen.note_effect(effect_once.key, effect_once.kind);
     end if;
@@ -68,19 +72,27 @@ begin
 end;
 $$;
 
-create or replace function _pgwhen.refuse_effect_name(parameter text, value text)
+create or replace function _pgwhen.is_effect_name(value text)
+returns boolean
+language sql
+immutable
+as $$
+select coalesce(pg_catalog.length(is_effect_name.value) between 1 and 200, false);
+$$;
+
+create or replace function _pgwhen.refuse_effect(parameter text, value text)
 returns void
 language plpgsql
 immutable
 as $$
 begin
-    if length(refuse_effect_name.value) between 1 and 200 then
+    if _pgwhen.is_effect_name(refuse_effect.value) then
         return;
     end if;
     raise exception '%: needs 1 to 200 characters, got %',
-        refuse_effect_name.parameter, coalesce(length(refuse_effect_name.value)::text, 'NULL')
+        refuse_effect.parameter, coalesce(length(refuse_effect.value)::text, 'NULL')
         using errcode = 'PW211',
-            hint = case refuse_effect_name.parameter
+            hint = case refuse_effect.parameter
                 when 'key' then
                     'Pass the id of what must not happen twice, or an idempotency key; of what is '
                     'longer a digest, such as encode(sha256(convert_to(…, ''UTF8'')), ''hex'').'

@@ -525,6 +525,20 @@ create index trigger_log_user_idx on pgwhen.trigger_log (user_id, created_date d
 
 create table pgwhen.trigger_log_default partition of pgwhen.trigger_log default;
 
+-- Effects ---------------------------------------------------------------------------------
+
+-- What has been done once, noted by whoever did it: see sql/effects/effect_once.sql. Collation C,
+-- because an upgrade of the system's collations can leave another's index unsorted, and two of a
+-- key in it.
+create table _pgwhen.effect (
+    key text collate "C" not null,
+    kind text collate "C" not null,
+    made_at timestamptz not null,
+    constraint effect_pkey primary key (key, kind)
+);
+
+create index effect_made_at_idx on _pgwhen.effect (made_at);
+
 -- Types of the public functions' rows and of what the engine's steps hand on ----------------
 
 create type pgwhen.claimed_action as (

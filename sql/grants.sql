@@ -53,6 +53,11 @@ _pgwhen.event_clock(),
 _pgwhen.clock()
 to pgwhen_admin, pgwhen_editor, pgwhen_application;
 
+-- Makes effects once: applications, handlers of their own role, SQL actions as workers ---------
+
+grant execute on function pgwhen.effect_once(text, text)
+to pgwhen_admin, pgwhen_editor, pgwhen_worker, pgwhen_application;
+
 -- Edits rules and audiences ---------------------------------------------------------------
 
 grant insert, update on table pgwhen.trigger_rule to pgwhen_admin, pgwhen_editor;

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -126,3 +131,20 @@ def dump(database: Database) -> str:
 def without_times(text: str) -> str:
     """Leave out the moments that a dump shows, such as when the ledger's rows were written."""
     return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?\+\d\d", "<time>", text)
+
+
+def import_from(directory: Path, *names: str) -> list[ModuleType]:
+    """Import modules of *directory* as a program there sees them: its directory comes first.
+
+    They are not remembered, for another directory may have a module of the same name.
+    """
+    there = {file.stem for file in directory.glob("*.py")}
+    before = {name: sys.modules.pop(name) for name in there & sys.modules.keys()}
+    sys.path.insert(0, str(directory))
+    try:
+        return [importlib.import_module(name) for name in names]
+    finally:
+        sys.path.remove(str(directory))
+        for name in there:
+            sys.modules.pop(name, None)
+        sys.modules.update(before)

@@ -225,16 +225,18 @@ def connected(server: Server) -> Iterator[psycopg.Connection]:
 class Listener:
     """`pgwhen run` as a process of its own."""
 
-    def __init__(self, server: Server) -> None:
-        """Start it on the server; its log lines go to a file beside the cluster."""
-        self.log = server.directory / "listener.log"
+    def __init__(
+        self, server: Server, *handlers: str, name: str = "listener", **environment: str
+    ) -> None:
+        """Start it on the server; its log lines go to a file of that name beside the cluster."""
+        self.log = server.directory / f"{name}.log"
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "pgwhen", "run"],
+            self.process = subprocess.Popen(  # noqa: S603 - its own files
+                [sys.executable, "-m", "pgwhen", "run", *handlers],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=os.environ | server.environment,
+                env=os.environ | server.environment | environment,
                 start_new_session=True,  # Ctrl-C is for the demo, which then ends the listener
             )
 
@@ -258,9 +260,11 @@ class Listener:
 
 
 @contextmanager
-def listening(server: Server) -> Iterator[Listener]:
+def listening(
+    server: Server, *handlers: str, name: str = "listener", **environment: str
+) -> Iterator[Listener]:
     """Run a listener on the server for the length of a block."""
-    listener = Listener(server)
+    listener = Listener(server, *handlers, name=name, **environment)
     try:
         yield listener
     finally:

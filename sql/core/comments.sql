@@ -124,7 +124,7 @@ begin
         ('pgwhen.workflow', null, 'A journey of many steps.'),
         ('pgwhen.workflow_version', null, 'An immutable version of a workflow.'),
         ('pgwhen.setting', null,
-            'Settings that differ from their default: batchSize 500, maxRetries 3, retrySeconds 10, staleProcessingMinute 5, eventRetention 7 days, logRetention 400 days, actionRetention 30 days, cronRetention 1 day, loopGuardPerMinute 100, maxChainDepth 10.')
+            'Settings that differ from their default: batchSize 500, maxRetries 3, retrySeconds 10, staleProcessingMinute 5, eventRetention 7 days, logRetention 400 days, actionRetention 30 days, cronRetention 1 day, effectRetention null (for ever), loopGuardPerMinute 100, maxChainDepth 10.')
     ) as c (relation, column_name, comment);
 end;
 $$;

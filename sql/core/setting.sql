@@ -20,6 +20,7 @@ select '{
     "logRetention": "400 days",
     "actionRetention": "30 days",
     "cronRetention": "1 day",
+    "effectRetention": null,
     "loopGuardPerMinute": 100,
     "maxChainDepth": 10
 }'::pg_catalog.jsonb;
@@ -51,7 +52,8 @@ end;
 $$;
 
 -- What a setting may hold: a whole number or a fraction between two bounds, or a span of time up to
--- one.
+-- one. Effects alone may be kept for ever, and never for less than a day: what is forgotten can
+-- happen again.
 create or replace function _pgwhen.setting_fits(name text, value jsonb)
 returns boolean
 language plpgsql
@@ -61,6 +63,10 @@ as $$
 declare
     v_number numeric;
 begin
+    if setting_fits.name = 'effectRetention' then
+        return setting_fits.value = 'null'
+            or _pgwhen.span(setting_fits.value) between interval '1 day' and interval '100 years';
+    end if;
     if setting_fits.name like '%Retention' then
         return _pgwhen.span(setting_fits.value) between interval '0' and interval '100 years';
     end if;
@@ -102,7 +108,10 @@ begin
     if _pgwhen.setting_fits(new.name, new.value) is not true then
         raise exception 'setting "%" cannot be %', new.name, new.value
             using errcode = 'PW201',
-                hint = format('Write something like its default, %s.', v_default);
+                hint = case new.name
+                    when 'effectRetention' then 'Write a day at least, "400 days", or null for ever.'
+                    else format('Write something like its default, %s.', v_default)
+                end;
     end if;
     return new;
 end;

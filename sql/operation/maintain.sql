@@ -26,6 +26,8 @@ begin
         + _pgwhen.drop_partitions('pgwhen.trigger_log', 'logRetention'),
         'actionsDeleted',
         _pgwhen.delete_ended_actions(maintain.batch_size),
+        'effectsDeleted',
+        _pgwhen.delete_old_effects(maintain.batch_size),
         'cronRunsDeleted',
         _pgwhen.delete_cron_runs(maintain.batch_size)
     );
@@ -35,7 +37,9 @@ begin
 
     -- A full batch leaves more to do, and the chore still due.
     if greatest(
-        (v_report -> 'actionsDeleted')::integer, (v_report -> 'cronRunsDeleted')::integer
+        (v_report -> 'actionsDeleted')::integer,
+        (v_report -> 'cronRunsDeleted')::integer,
+        (v_report -> 'effectsDeleted')::integer
     ) < maintain.batch_size then
         insert into _pgwhen.chore as c (name, done_at)
         values ('maintain', _pgwhen.clock())
@@ -48,10 +52,11 @@ $$;
 comment on function pgwhen.maintain(integer) is
 $doc$Make partitions ahead, drop those past their retention, delete finished actions.
 
-Retention is by the settings eventRetention, logRetention and actionRetention; by cronRetention go
-pg_cron's records of its runs of pgwhen, where the role that deployed pgwhen may delete them. Never
-touches an action that is pending or processing. Deletes at most batch_size of each a call, and
-waits for no lock longer than 200 ms: what it cannot have now it leaves for the next call.
+Retention is by the settings eventRetention, logRetention, actionRetention and, for the notes of
+effect_once(), effectRetention, where it is set; by cronRetention go pg_cron's records of its runs
+of pgwhen, where the role that deployed pgwhen may delete them. Never touches an action that is
+pending or processing. Deletes at most batch_size of each a call, and waits for no lock longer than
+200 ms: what it cannot have now it leaves for the next call.
 run_ticks() calls it once an hour, and again at its next run while there is more to delete. Returns
 {"busy": true} where another call is at it.
 

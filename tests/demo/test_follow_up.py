@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import shutil
 import subprocess
@@ -17,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pgwhen.embedded import Server
-from tests.support import ROOT
+from tests.support import ROOT, import_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import ModuleType
 
     from tests.support import Database
 
@@ -29,16 +27,7 @@ EXAMPLE = ROOT / "examples" / "follow_up"
 CUSTOMERS, DAYS = 200, 4
 
 
-def module(name: str) -> ModuleType:
-    """Import a module of the example as `run.py` sees it: its directory comes first."""
-    sys.path.insert(0, str(EXAMPLE))
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.remove(str(EXAMPLE))
-
-
-counter, shop, totals, example = map(module, ("count", "shop", "totals", "run"))
+counter, shop, totals, example = import_from(EXAMPLE, "count", "shop", "totals", "run")
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -109,7 +110,10 @@ def test_what_is_not_in_this_version_is_refused(db: Database) -> None:
 def test_names_every_setting_with_its_default(db: Database) -> None:
     row = db.connect().execute("select _pgwhen.default_settings()").fetchone()
     assert row is not None
-    defaults = {name: str(value) for name, value in row[0].items()}
+    defaults = {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in row[0].items()
+    }
     shown: dict[str, str] = {}
     for names, default, _ in table("| name | default | |\n|---|---|---|\n| `batchSize`"):
         found = re.findall(r"`(\w+)`", names)

@@ -173,6 +173,7 @@ select bag_eq(
         ('complete_actions(worker, ids, tokens, results)'),
         ('exchange_actions(worker, ids, tokens, results, batch_size, action_types)'),
         ('disable_cron()'),
+        ('effect_once(key, kind)'),
         ('emit(event_type, user_id, data, key, line_oa_id, at)'),
         ('enable_cron(seconds)'),
         ('event_time(at)'),

@@ -1,7 +1,7 @@
 -- What each role can do, and that it can do nothing else.
 begin;
 \ir helpers.psql
-select plan(145);
+select plan(150);
 
 -- What becomes of a statement that somebody makes: 'ok', or its SQLSTATE.
 create function t.tried(role name, statement text) returns text language plpgsql as $$
@@ -106,6 +106,7 @@ select t.can('pgwhen_application', array[
     $$ select pgwhen.schedule_action('log_message', 'U1', '{"text": "x"}') $$,
     $$ select pgwhen.schedule_actions('log_message', '{U1}', array['{"text": "x"}'::jsonb]) $$,
     $$ select pgwhen.event_time('1997-01-18') $$,
+    $$ select pgwhen.effect_once('payment 1', 'credit') $$,
     $$ insert into pgwhen.booking_event (user_id, status) values ('U1', 'confirmed') $$,
     $$ select pgwhen.mute() $$,
     $$ insert into pgwhen.booking_event (user_id, status) values ('U1', 'confirmed') $$
@@ -126,6 +127,7 @@ select t.can('pgwhen_worker', array[
     $$ select pgwhen.wake_up() $$,
     $$ select pgwhen.announce_worker('w-1', '{log_message}') $$,
     $$ select pgwhen.register_action('send_sms') $$,
+    $$ select pgwhen.effect_once('payment 1', 'credit') $$,
     $$ select * from pgwhen.status() $$,
     $$ select pgwhen.version() $$
 ]);
@@ -172,6 +174,7 @@ select t.cannot('pgwhen_viewer', array[
     $$ insert into pgwhen.setting (name, value) values ('batchSize', '1') $$,
     $$ select pgwhen.emit('ordered', 'U1') $$,
     $$ select * from pgwhen.process_events('w-1') $$,
+    $$ select pgwhen.effect_once('payment 1') $$,
     $$ select * from _pgwhen.outbox $$
 ]);
 select t.cannot('pgwhen_editor', array[
@@ -196,6 +199,8 @@ select t.cannot('pgwhen_application', array[
     $$ update pgwhen.form_submission set form_id = 'x' $$,
     $$ truncate pgwhen.line_user $$,
     $$ insert into _pgwhen.outbox (user_id) values ('U1') $$,
+    $$ delete from _pgwhen.effect $$,
+    $$ select _pgwhen.note_effect('payment 1', 'credit') $$,
     $$ select pgwhen.tick() $$,
     $$ select pgwhen.cancel_action(1) $$,
     $$ select pgwhen.pause('x') $$,
@@ -287,13 +292,13 @@ select set_eq(
 );
 select set_eq(
     $$ select proname::text from t.call where role = 'pgwhen_application' and schema = 'pgwhen' $$,
-    array['emit', 'event_time', 'mute', 'schedule_action', 'schedule_actions'],
+    array['effect_once', 'emit', 'event_time', 'mute', 'schedule_action', 'schedule_actions'],
     'pgwhen_application calls these functions'
 );
 select set_eq(
     $$ select proname::text from t.call where role = 'pgwhen_editor' and schema = 'pgwhen' $$,
     array[
-        'cancel_action', 'emit', 'event_time', 'explain', 'matches', 'mute', 'pause',
+        'cancel_action', 'effect_once', 'emit', 'event_time', 'explain', 'matches', 'mute', 'pause',
         'reschedule_action', 'resume', 'retry_action', 'run_action_now', 'schedule_action',
         'schedule_actions', 'status', 'tail', 'validate_rule', 'version'
     ],
@@ -302,7 +307,7 @@ select set_eq(
 select set_eq(
     $$ select proname::text from t.call where role = 'pgwhen_worker' and schema = 'pgwhen' $$,
     array[
-        'announce_worker', 'claim_actions', 'complete_actions', 'exchange_actions',
+        'announce_worker', 'claim_actions', 'complete_actions', 'effect_once', 'exchange_actions',
         'expire_actions', 'fail_actions', 'maintain', 'process_events', 'recover_stale_actions',
         'register_action', 'release_actions', 'run_ticks', 'status', 'tick', 'try_sleep', 'version',
         'wake_up'

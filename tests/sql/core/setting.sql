@@ -1,7 +1,7 @@
 -- pgwhen.setting and _pgwhen.setting: a row that is missing means the default.
 begin;
 \ir ../helpers.psql
-select plan(30);
+select plan(37);
 
 select is(_pgwhen.setting('maxRetries'), '3', 'is the default where there is no row');
 insert into pgwhen.setting (name, value) values ('maxRetries', '5');
@@ -49,11 +49,18 @@ from (values
     ('loopGuardPerMinute', '0'),
     ('maxRetries', '2.5'),
     ('retrySeconds', '31536001'),
-    ('eventRetention', '"1000 years"')
+    ('eventRetention', '"1000 years"'),
+    ('effectRetention', '"23 hours"'),
+    ('effectRetention', '"for ever"'),
+    ('effectRetention', '[]')
 ) as b (name, value);
 select is(
     t.hint_of($$ execute a_setting('eventRetention', '[]') $$),
     'Write something like its default, "7 days".', 'the hint shows the default'
+);
+select is(
+    t.hint_of($$ execute a_setting('effectRetention', '0') $$),
+    'Write a day at least, "400 days", or null for ever.', 'of effects, what null means'
 );
 select lives_ok(
     format('execute a_setting(%L, %L)', g.name, g.value),
@@ -63,9 +70,18 @@ from (values
     ('batchSize', '10000'),
     ('maxRetries', '0'),
     ('eventRetention', '0'),
-    ('logRetention', '"1 year"')
+    ('logRetention', '"1 year"'),
+    ('effectRetention', '"1 day"')
 ) as g (name, value);
 
+select lives_ok(
+    $$ update pgwhen.setting set value = 'null' where name = 'effectRetention' $$,
+    'effectRetention = null is accepted'
+);
+select throws_ok(
+    $$ update pgwhen.setting set value = 'null' where name = 'eventRetention' $$, 'PW201', null,
+    'of no other retention'
+);
 select throws_ok(
     $$ update pgwhen.setting set value = '-1' where name = 'batchSize' $$, 'PW201', null,
     'an update is checked too'

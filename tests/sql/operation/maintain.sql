@@ -8,7 +8,9 @@ insert into pgwhen.setting (name, value) values ('actionRetention', '"1 day"');
 select t.it_is('2030-07-01 12:00+00');
 select set_eq(
     'select jsonb_object_keys(pgwhen.maintain())',
-    array['partitionsMade', 'partitionsDropped', 'actionsDeleted', 'cronRunsDeleted'],
+    array[
+        'partitionsMade', 'partitionsDropped', 'actionsDeleted', 'effectsDeleted', 'cronRunsDeleted'
+    ],
     'says what it did'
 );
 insert into pgwhen.scheduled_action (user_id, action_type, status, key, claim_token, deadline,

@@ -22,7 +22,8 @@ select _pgwhen.drop_partitions('_pgwhen.processed_event', 'eventRetention');
 select _pgwhen.drop_partitions('pgwhen.trigger_log', 'logRetention');
 select is(
     pgwhen.maintain(),
-    '{"partitionsMade": 7, "partitionsDropped": 0, "actionsDeleted": 0, "cronRunsDeleted": 0}',
+    '{"partitionsMade": 7, "partitionsDropped": 0, "actionsDeleted": 0, "effectsDeleted": 0,
+    "cronRunsDeleted": 0}',
     'says what it did'
 );
 select results_eq(
@@ -40,7 +41,8 @@ select results_eq(
 );
 select is(
     pgwhen.maintain(),
-    '{"partitionsMade": 0, "partitionsDropped": 0, "actionsDeleted": 0, "cronRunsDeleted": 0}',
+    '{"partitionsMade": 0, "partitionsDropped": 0, "actionsDeleted": 0, "effectsDeleted": 0,
+    "cronRunsDeleted": 0}',
     'does nothing twice'
 );
 select t.it_is('2030-01-08 00:00+00');

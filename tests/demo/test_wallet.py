@@ -1,0 +1,164 @@
+"""The example that credits wallets: small, and what its totals rest on."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from pgwhen.embedded import Server
+from tests.support import ROOT, import_from
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support import Database
+
+EXAMPLE = ROOT / "examples" / "wallet"
+LINES, COPIES = 60, 3
+
+counter, front, totals = import_from(EXAMPLE, "count", "front", "totals")
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """Yield a directory for a server; other users can reach it."""
+    path = Path(tempfile.mkdtemp(prefix="pgwhen-test-"))
+    path.chmod(0o711)
+    yield path / "wallet"
+    Server(path / "wallet").stop()
+    shutil.rmtree(path)
+
+
+def test_small_run_agrees_with_the_count(directory: Path) -> None:
+    options = {"lines": LINES, "copies": COPIES, "dir": directory}
+    done = subprocess.run(
+        [sys.executable, EXAMPLE / "run.py", *(f"--{name}={to}" for name, to in options.items())],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    wanted = counter.expected_totals(LINES, COPIES)
+    for name, number in wanted.items():
+        row = re.search(rf"^{name} +(\d.*)$", done.stdout, re.MULTILINE)
+        assert row is not None, done.stdout
+        assert set(row[1].split()) == {f"{number:,}"}
+    assert {"AccountFrozen", "LimitExceeded", "NoSuchWallet"} == {
+        name.removeprefix("refused: ") for name in wanted if name.startswith("refused: ")
+    }
+    assert "all counts agree, and each of 30 balances" in done.stdout
+    assert not Server(directory).running
+
+
+# The count, by hand -------------------------------------------------------------------------
+
+FILES = {
+    "wallets.csv": [
+        {"wallet_id": "W-1", "owner": "A", "limit_baht": "500.00", "frozen": "no"},
+        {"wallet_id": "W-2", "owner": "B", "limit_baht": "500.00", "frozen": "yes"},
+    ],
+    "top_ups.csv": [
+        {"transaction_id": id_, "wallet_id": wallet, "amount_baht": baht}
+        for id_, wallet, baht in [
+            ("T-1", "W-1", "500.00"),
+            ("T-2", "W-1", "500.01"),
+            ("T-1", "W-1", "500.00"),
+            ("T-3", "W-1", "0.07"),
+            ("T-4", "W-2", "1.00"),
+            ("T-5", "W-3", "1.00"),
+        ]
+    ],
+}
+
+
+def test_counted_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counter, "read", FILES.__getitem__)
+    assert counter.expected_wallets() == {
+        "W-1": counter.Wallet(2, 50007),
+        "W-2": counter.Wallet(0, 0),
+    }
+    assert counter.expected_totals(copies=3) == {
+        "requests": 6 * 3 * 2 * 2,
+        # Three without a key for each of six lines, one with it for each of five payments.
+        "actions": 2 * (6 * 3 + 5),
+        "done": 2 * (3 * 3 + 2),
+        "done by Python, tried again": 3 * 3 + 2,
+        "refused: LimitExceeded": 2 * 4,
+        "refused: AccountFrozen": 2 * 4,
+        "refused: NoSuchWallet": 2 * 4,
+        "ledger entries": 2,
+        "satang in all wallets": 50007,
+    }
+
+
+# The schema, and the page -------------------------------------------------------------------
+
+
+@pytest.fixture
+def shop(db: Database) -> Iterator[psycopg.Connection]:
+    """Yield a session whose transaction has the example's schema and wallets; it is rolled back.
+
+    For roles belong to the cluster, and would outlive the database.
+    """
+    conn = db.connect(autocommit=False)
+    conn.execute((EXAMPLE / "schema.sql").read_bytes())
+    front.open_wallets(conn)
+    yield conn
+    conn.rollback()
+
+
+def test_ledger_refuses_a_second_entry_of_a_type(shop: psycopg.Connection) -> None:
+    entry = (
+        "insert into shop.ledger_entry"
+        " (transaction_id, entry_type, wallet_id, amount_satang, made_by)"
+        " values ('T-1', %s, 'W-1001', 100, 'hand')"
+    )
+    shop.execute(entry, ["credit"])
+    shop.execute(entry, ["fee"])
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        shop.execute(entry, ["credit"])
+
+
+def test_page_can_be_asked(shop: psycopg.Connection) -> None:
+    """The SQL of the README runs as it stands."""
+    (page,) = re.findall(r"```sql\n(.*?)```", (EXAMPLE / "README.md").read_text(), re.DOTALL)
+    for statement in page.split(";\n"):
+        shop.execute(statement.encode())
+
+
+# The comparison -----------------------------------------------------------------------------
+
+WANTED = Counter({"actions": 4, "done": 4, "ledger entries": 1})
+ENTITLED = {"W-1": counter.Wallet(1, 500), "W-2": counter.Wallet(0, 0)}
+
+
+def test_accounts_agree(capsys: pytest.CaptureFixture[str]) -> None:
+    assert totals.compare(WANTED, WANTED, ENTITLED, ENTITLED) == 0
+    assert "all counts agree, and each of 2 balances" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("found", "has"),
+    [
+        (Counter({"actions": 4, "done": 3, "failed: 23505": 1, "ledger entries": 1}), ENTITLED),
+        (Counter({"actions": 4, "done": 4, "ledger entries": 2}), ENTITLED),
+        (WANTED, ENTITLED | {"W-1": counter.Wallet(1, 501)}),
+        (WANTED, ENTITLED | {"W-1": counter.Wallet(0, 0), "W-2": counter.Wallet(1, 500)}),
+        (WANTED, {"W-1": counter.Wallet(1, 500)}),
+    ],
+    ids=["unexpected-error", "entry-too-many", "wrong-balance", "to-another", "wallet-missing"],
+)
+def test_accounts_differ(
+    found: Counter[str], has: dict[str, tuple[int, int]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert totals.compare(found, WANTED, has, ENTITLED) > 0
+    assert "DIFFERENT" in capsys.readouterr().out

@@ -31,7 +31,8 @@ begin
             exchange_actions.tokens,
             exchange_actions.results
         ) as d
-    ) as late (id);
+    ) as late (id)
+    order by late.id;
     return query
     select c.*
     from pgwhen.claim_actions(

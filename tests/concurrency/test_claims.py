@@ -156,15 +156,15 @@ def test_a_report_locks_by_id(
     db: Database, shop: psycopg.Connection, word: Word, step: int
 ) -> None:
     """Two that lock many cannot close a circle, in whatever order they tell them."""
-    make_actions(shop, 3)
+    make_actions(shop, 40)
     claims = sorted(claim(shop, "deliver"))[::step]
     shop.execute("set pgwhen.by_engine = on")
-    for action, _ in sorted(claims, reverse=True):  # so that they lie backwards on their page
+    for action, _ in sorted(claims, reverse=True):  # so that they lie backwards
         shop.execute(
             "update pgwhen.scheduled_action set updated_at = updated_at where id = %s", [action]
         )
     shop.execute("analyze pgwhen.scheduled_action")
-    word = word._replace(told=tuple(texts * 3 for texts in word.told))
+    word = word._replace(told=tuple(texts * 40 for texts in word.told))
     lowest = min(a for a, _ in claims)
     person, worker, other = db.sessions(3)
     person.execute("select from pgwhen.scheduled_action where id = %s for update", [lowest])
@@ -172,7 +172,7 @@ def test_a_report_locks_by_id(
         answer = pool.submit(say, worker, word, claims)
         assert wait_blocked(shop, worker) == [person.info.backend_pid]
         others = "select from pgwhen.scheduled_action where id > %s for update nowait"
-        assert other.execute(others, [lowest]).rowcount == 2
+        assert other.execute(others, [lowest]).rowcount == 39
         other.rollback()
         person.rollback()
         assert answer.result() == {a for a, _ in claims}

@@ -128,7 +128,7 @@ _pgwhen.cause_of_action(pgwhen.claimed_action),
 _pgwhen.cause_of_actions(pgwhen.claimed_action []),
 _pgwhen.put_off(pgwhen.claimed_action),
 _pgwhen.park_runaways(),
-_pgwhen.tend_floors(),
+_pgwhen.lower_floors(),
 _pgwhen.maintain_if_due(),
 _pgwhen.check_home()
 to pgwhen_admin, pgwhen_worker;

@@ -239,9 +239,8 @@ begin
 end;
 $$;
 
--- The floors of all types, whoever claims: where events never cease, claims come in transactions
--- that have an id and cannot raise them.
-create or replace function _pgwhen.tend_floors()
+-- Walks everything, once a minute: a row below its floor takes the floor down to it.
+create or replace function _pgwhen.lower_floors()
 returns void
 language plpgsql
 volatile
@@ -250,20 +249,10 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 begin
-    perform _pgwhen.raise_due_floors(array(select t.name from _pgwhen.action_type as t));
-    if _pgwhen.chore_is_due('lower_floors', interval '1 minute') then
-        perform _pgwhen.lower_floors();
+    if not _pgwhen.chore_is_due('lower_floors', interval '1 minute') then
+        return;
     end if;
-end;
-$$;
 
--- Walks everything: a row below its floor takes the floor down to it.
-create or replace function _pgwhen.lower_floors()
-returns void
-language plpgsql
-volatile
-as $$
-begin
     insert into _pgwhen.floor
         (name, position, within, open_xids, open_positions, mark, mark_xid, made_at)
     select

@@ -43,7 +43,7 @@ begin
         commit;
         perform _pgwhen.park_runaways();
         commit;
-        perform _pgwhen.tend_floors();
+        perform _pgwhen.lower_floors();
         commit;
         v_did := v_events + v_recovered + v_expired + v_ran;
         done := done + v_did;

@@ -20,7 +20,7 @@ begin
     v_claimed := _pgwhen.claim_sql_actions('tick', tick.batch_size);
     v_report.actions := _pgwhen.run_claimed('tick', v_claimed, v_until);
     perform _pgwhen.park_runaways();
-    perform _pgwhen.tend_floors();
+    perform _pgwhen.lower_floors();
     v_report.more := v_pass.more or coalesce(_pgwhen.next_due_seconds('{}') <= 0, false);
     return v_report;
 end;

@@ -370,18 +370,6 @@ def test_exchanges_alone_raise_the_floor(due: psycopg.Connection) -> None:
     assert scalar(due, "select max(within) from _pgwhen.floor") >= claimed[0] - 1
 
 
-def test_ticks_raise_the_floors_where_events_never_cease(due: psycopg.Connection) -> None:
-    """P9. Then claims are made in transactions that have an id, and cannot."""
-    due.execute("select pgwhen.schedule_actions('deliver', '{a,b,c,d,e}')")
-    for n in range(3):
-        emit(due, f"u{n}")
-        made = process(due, types=["deliver"])
-        assert (made.events, len(made.actions)) == (1, 6 if n == 0 else 1)
-        age_floor(due)
-        due.execute("call pgwhen.run_ticks(max_seconds => 0, events => false)")
-    assert scalar(due, "select max(position) > 0 from _pgwhen.floor where name = 'due:deliver'")
-
-
 def test_many_types_have_floors_of_their_own(due: psycopg.Connection) -> None:
     """P9. A backlog of one type that nobody serves holds no other back."""
     add_rule(due, "s", "stuck")

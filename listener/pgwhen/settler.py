@@ -90,6 +90,8 @@ class Settler:
     async def _tell_when(self, enough: asyncio.Event) -> None:
         while True:
             await enough.wait()
+            if not enough.is_set():  # another call has taken them
+                continue
             batch, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
             self._on_the_way += len(batch)
             self._note_number()

@@ -100,23 +100,25 @@ $$;
 -- What of a delay is about a rule or an event, of which there is none here.
 create or replace function _pgwhen.rule_key_faults(delay jsonb)
 returns _pgwhen.fault[]
-language sql
+language plpgsql
 stable
 as $$
-select array(
-    select
-        row(
-            'delay.' || k.key, 'has no meaning without ' || k.needs, 'Leave it out.', 'PW004'
-        )::_pgwhen.fault
-    from (
-        values
-        ('reEvaluateConditions', 'a rule', rule_key_faults.delay ? 'reEvaluateConditions'),
-        ('whenPending', 'a rule', rule_key_faults.delay ? 'whenPending'),
-        ('onRuleDisabled', 'a rule', rule_key_faults.delay ? 'onRuleDisabled'),
-        ('until.field', 'an event', rule_key_faults.delay #>> '{until,field}' ~ '^event\.')
-    ) as k (key, needs, is_there)
-    where k.is_there
-);
+begin
+    return array(
+        select
+            row(
+                'delay.' || k.key, 'has no meaning without ' || k.needs, 'Leave it out.', 'PW004'
+            )::_pgwhen.fault
+        from (
+            values
+            ('reEvaluateConditions', 'a rule', rule_key_faults.delay ? 'reEvaluateConditions'),
+            ('whenPending', 'a rule', rule_key_faults.delay ? 'whenPending'),
+            ('onRuleDisabled', 'a rule', rule_key_faults.delay ? 'onRuleDisabled'),
+            ('until.field', 'an event', rule_key_faults.delay #>> '{until,field}' ~ '^event\.')
+        ) as k (key, needs, is_there)
+        where k.is_there
+    );
+end;
 $$;
 
 create or replace function _pgwhen.refuse_request(faults _pgwhen.fault[])

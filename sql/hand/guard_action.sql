@@ -57,6 +57,8 @@ begin
     then
         if old.status = 'pending' then
             perform _pgwhen.refuse_bad_action(new);
+        end if;
+        if old.status = 'pending' and new.action_type <> old.action_type then
             -- Among those of its new type it might lie where nobody looks any more.
             new.execute_at := greatest(new.execute_at, v_now);
             perform _pgwhen.ring_for(new.execute_at, v_now);

@@ -27,23 +27,23 @@ $$;
 
 create or replace function _pgwhen.compiled_delay(delay jsonb)
 returns jsonb
-language sql
+language plpgsql
 stable
 as $$
-select
-    case
-        when d.delay @> '{"waitForTracking": true}'
-            then jsonb_build_object('wait', _pgwhen.compiled_wait(d.delay))
-        when d.delay ? 'until'
-            then jsonb_build_object('until', _pgwhen.compiled_until(d.delay -> 'until'))
-        when d.delay ? 'at' then jsonb_build_object('at', _pgwhen.compiled_at(d.delay ->> 'at'))
-        when d.delay is not null then jsonb_build_object('seconds', _pgwhen.expiry_of(d.delay))
+begin
+    return case
+        when delay @> '{"waitForTracking": true}'
+            then jsonb_build_object('wait', _pgwhen.compiled_wait(delay))
+        when delay ? 'until'
+            then jsonb_build_object('until', _pgwhen.compiled_until(delay -> 'until'))
+        when delay ? 'at' then jsonb_build_object('at', _pgwhen.compiled_at(delay ->> 'at'))
+        when delay is not null then jsonb_build_object('seconds', _pgwhen.expiry_of(delay))
     end
     || _pgwhen.picked(
-        d.delay, array['reEvaluateConditions', 'whenPending', 'onRuleDisabled'],
+        delay, array['reEvaluateConditions', 'whenPending', 'onRuleDisabled'],
         '{"reEvaluateConditions": false, "whenPending": "skip", "onRuleDisabled": "cancel"}'
-    )
-from (select compiled_delay.delay) as d;
+    );
+end;
 $$;
 
 create or replace function _pgwhen.compiled_wait(delay jsonb)
@@ -96,10 +96,16 @@ $$;
 -- Those of the keys that are there and do not say what `defaults` says anyway.
 create or replace function _pgwhen.picked(value jsonb, keys text[], defaults jsonb)
 returns jsonb
-language sql
+language plpgsql
 immutable
 as $$
-select coalesce(jsonb_object_agg(k.key, picked.value -> k.key), '{}')
-from unnest(picked.keys) as k (key)
-where picked.value ? k.key and picked.value -> k.key is distinct from picked.defaults -> k.key;
+begin
+    return (
+        select coalesce(jsonb_object_agg(k.key, picked.value -> k.key), '{}')
+        from unnest(picked.keys) as k (key)
+        where
+            picked.value ? k.key
+            and picked.value -> k.key is distinct from picked.defaults -> k.key
+    );
+end;
 $$;

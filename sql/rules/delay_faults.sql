@@ -32,54 +32,60 @@ $$;
 -- Keys that say something about another key, which is not there.
 create or replace function _pgwhen.lone_key_faults(delay jsonb, at_path text)
 returns _pgwhen.fault[]
-language sql
+language plpgsql
 stable
 as $$
-select array(
-    select
-        row(
-            _pgwhen.path_to(lone_key_faults.at_path, k.key),
-            'has no meaning without ' || k.needs,
-            format('Add %s, or leave it out.', k.needs), 'PW004'
-        )::_pgwhen.fault
-    from (
-        values
-        ('after', '"waitForTracking": true'),
-        ('expiresSeconds', '"waitForTracking": true'),
-        ('onClick', '"after": "send"'),
-        ('onExpire', '"waitForTracking": true'),
-        ('tracking', '"waitForTracking": true')
-    ) as k (key, needs)
-    where lone_key_faults.delay ? k.key
-        and not lone_key_faults.delay @> ('{' || k.needs || '}')::jsonb
-);
+begin
+    return array(
+        select
+            row(
+                _pgwhen.path_to(lone_key_faults.at_path, k.key),
+                'has no meaning without ' || k.needs,
+                format('Add %s, or leave it out.', k.needs), 'PW004'
+            )::_pgwhen.fault
+        from (
+            values
+            ('after', '"waitForTracking": true'),
+            ('expiresSeconds', '"waitForTracking": true'),
+            ('onClick', '"after": "send"'),
+            ('onExpire', '"waitForTracking": true'),
+            ('tracking', '"waitForTracking": true')
+        ) as k (key, needs)
+        where lone_key_faults.delay ? k.key
+            and not lone_key_faults.delay @> ('{' || k.needs || '}')::jsonb
+    );
+end;
 $$;
 
 -- Where nothing is waited for: exactly one time.
 create or replace function _pgwhen.time_faults(delay jsonb, at_path text)
 returns _pgwhen.fault[]
-language sql
+language plpgsql
 stable
 as $$
-select case
-    when cardinality(t.keys) = 0 then _pgwhen.one_fault(
-        time_faults.at_path, 'does not say when',
-        'Add one of "seconds", "at" and "until", for example {"seconds": 3600}.', 'PW004'
-    )
-    when cardinality(t.keys) > 1 then _pgwhen.one_fault(
-        time_faults.at_path,
-        format('says more than once when: "%s"', array_to_string(t.keys, '" and "')),
-        'Keep one of them.', 'PW004'
-    )
-    else '{}'
-end
-from (
-    select array(
-        select k.key
-        from unnest(array['seconds', 'delaySeconds', 'at', 'until']) as k (key)
-        where time_faults.delay ? k.key
-    ) as keys
-) as t;
+begin
+    return (
+        select case
+            when cardinality(t.keys) = 0 then _pgwhen.one_fault(
+                time_faults.at_path, 'does not say when',
+                'Add one of "seconds", "at" and "until", for example {"seconds": 3600}.', 'PW004'
+            )
+            when cardinality(t.keys) > 1 then _pgwhen.one_fault(
+                time_faults.at_path,
+                format('says more than once when: "%s"', array_to_string(t.keys, '" and "')),
+                'Keep one of them.', 'PW004'
+            )
+            else '{}'
+        end
+        from (
+            select array(
+                select k.key
+                from unnest(array['seconds', 'delaySeconds', 'at', 'until']) as k (key)
+                where time_faults.delay ? k.key
+            ) as keys
+        ) as t
+    );
+end;
 $$;
 
 -- Where a click is waited for: how long. expiresSeconds goes before the two names of the delay.

@@ -127,20 +127,24 @@ create or replace function _pgwhen.size_complaint(
     most_size jsonb
 )
 returns text
-language sql
+language plpgsql
 stable
 as $$
-select case
-    when size_complaint.size < size_complaint.least_size::integer
-        then format(
-            'must have at least %s %s%s, has %s', size_complaint.least_size, size_complaint.noun,
-            case when size_complaint.least_size::integer > 1 then 's' end, size_complaint.size
-        )
-    when size_complaint.size > size_complaint.most_size::integer
-        then format(
-            'must have at most %s %s%s, has %s', size_complaint.most_size, size_complaint.noun,
-            case when size_complaint.most_size::integer > 1 then 's' end, size_complaint.size
-        )
+begin
+    return case
+        when size_complaint.size < size_complaint.least_size::integer
+            then format(
+                'must have at least %s %s%s, has %s',
+                size_complaint.least_size, size_complaint.noun,
+                case when size_complaint.least_size::integer > 1 then 's' end, size_complaint.size
+            )
+        when size_complaint.size > size_complaint.most_size::integer
+            then format(
+                'must have at most %s %s%s, has %s',
+                size_complaint.most_size, size_complaint.noun,
+                case when size_complaint.most_size::integer > 1 then 's' end, size_complaint.size
+            )
+    end;
 end;
 $$;
 
@@ -368,20 +372,24 @@ $$;
 
 create or replace function _pgwhen.keys_of(value jsonb)
 returns text[]
-language sql
+language plpgsql
 immutable
 as $$
-select array(select k from jsonb_object_keys(keys_of.value) as k order by k collate "C");
+begin
+    return array(select k from jsonb_object_keys(keys_of.value) as k order by k collate "C");
+end;
 $$;
 
 -- A string, or an array of strings, as an array of texts; null as null.
 create or replace function _pgwhen.texts(value jsonb)
 returns text[]
-language sql
+language plpgsql
 immutable
 as $$
-select case jsonb_typeof(texts.value)
-    when 'array' then array(select jsonb_array_elements_text(texts.value))
-    when 'string' then array[texts.value #>> '{}']
+begin
+    return case jsonb_typeof(texts.value)
+        when 'array' then array(select jsonb_array_elements_text(texts.value))
+        when 'string' then array[texts.value #>> '{}']
+    end;
 end;
 $$;

@@ -292,13 +292,20 @@ def test_a_lock_on_the_runs_stops_nothing(ticking: Ticking, boss: psycopg.Connec
 def test_it_ticks_with_no_listener(ticking: Ticking) -> None:
     """P7. An event is processed by pg_cron's job, owned by a role that is no superuser."""
     with ticking.connect() as conn:
-        run = wait_until(
-            conn,
-            "select d.username || ' ' || d.status from cron.job_run_details as d"
-            " where d.command = 'call pgwhen.run_ticks()' and d.status in ('succeeded', 'failed')",
-            patience=120,
-            pause=0.2,
-        )
+        try:
+            run = wait_until(
+                conn,
+                "select d.username || ' ' || d.status from cron.job_run_details as d"
+                " where d.command = 'call pgwhen.run_ticks()'"
+                " and d.status in ('succeeded', 'failed')",
+                patience=120,
+                pause=0.2,
+            )
+        except TimeoutError:
+            print(conn.execute("table cron.job_run_details").fetchall())
+            print(conn.execute("select * from pg_stat_activity where state is not null").fetchall())
+            print(ticking.server.log.read_text()[-20_000:])
+            raise
         members = conn.execute("select user_id from pgwhen.audience_member").fetchall()
         workers = conn.execute("table _pgwhen.worker").fetchall()
 

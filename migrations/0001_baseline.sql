@@ -220,6 +220,7 @@ create table _pgwhen.rule (
     action_config jsonb not null,
     delay jsonb,
     retry_policy jsonb,
+    timeouts jsonb,
     log_all boolean not null,
     workflow_id bigint,
     workflow_node_path text[],
@@ -418,8 +419,18 @@ create table pgwhen.scheduled_action (
     outcome text,
     -- The delay that it was made with, compiled; null for what was to be done at once.
     delay jsonb,
-    -- What its rule, or whoever scheduled it, says of retries; null for what its type says.
+    -- What its rule, or whoever scheduled it, says of retries and of timeouts; null for what its
+    -- type says.
     retry_policy jsonb,
+    timeouts jsonb,
+    -- Where it has a scheduleToClose, when all attempts end; where a scheduleToStart, since when
+    -- the next attempt can start.
+    close_by timestamptz,
+    startable_at timestamptz,
+    -- Of an attempt that is to heartbeat: how often at least, and until when it may go on.
+    heartbeat_timeout interval,
+    attempt_ends timestamptz,
+    has_heartbeat boolean not null default false,
     -- Whether the user had a row of line_user: only then can they be gone when it is due.
     user_known boolean not null default false,
     deduplication_key text,
@@ -434,13 +445,13 @@ create table pgwhen.scheduled_action (
     check (status in ('pending', 'processing', 'done', 'failed', 'cancelled')),
     constraint scheduled_action_claim_is_whole check (
         (status = 'processing') = (claim_token is not null)
-        and (status = 'processing') = (deadline is not null)
+        and (status <> 'processing' or deadline is not null)
     ),
     constraint scheduled_action_wait_is_whole check (
         not waiting or (status = 'pending' and wait is not null and expires_at is not null)
     ),
     constraint scheduled_action_retry_state_is_known check (
-        retry_state in ('non_retryable', 'maximum_attempts_reached', 'cancel_requested')
+        retry_state in ('non_retryable', 'maximum_attempts_reached', 'timeout', 'cancel_requested')
     )
 ) with (
     autovacuum_vacuum_scale_factor = 0.02,
@@ -457,6 +468,11 @@ create index idx_scheduled_action_wait
 on pgwhen.scheduled_action (user_id) where wait is not null;
 create index idx_scheduled_action_processing
 on pgwhen.scheduled_action (deadline) where status = 'processing';
+create index idx_scheduled_action_start_by
+on pgwhen.scheduled_action (action_type, deadline)
+where status = 'pending' and held_by is null and deadline is not null;
+create index idx_scheduled_action_close_by
+on pgwhen.scheduled_action (close_by) where status = 'pending' and close_by is not null;
 create index idx_scheduled_action_user
 on pgwhen.scheduled_action (user_id, trigger_rule_id) where status = 'pending';
 create unique index uq_scheduled_action_deduplication
@@ -478,6 +494,32 @@ create table _pgwhen.pause (
     paused_at timestamptz not null,
     constraint pause_pkey primary key (id),
     constraint uq_pause_scope unique nulls not distinct (action_type, line_oa_id, trigger_rule_id)
+);
+
+-- Pauses that are over: actions stood still under them.
+create table _pgwhen.past_pause (
+    action_type text,
+    line_oa_id text,
+    trigger_rule_id bigint,
+    during tstzrange not null
+);
+
+create index past_pause_end_idx on _pgwhen.past_pause (upper(during));
+
+-- What running actions have told of their progress, and when: see
+-- sql/engine/heartbeat_actions.sql. Narrow, and without an index on time, so that a heartbeat is a
+-- HOT update.
+create table _pgwhen.heartbeat (
+    action_id bigint not null,
+    token uuid,
+    beat_at timestamptz not null,
+    details jsonb,
+    constraint heartbeat_pkey primary key (action_id)
+) with (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0.05,
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0
 );
 
 -- What a person's UPDATE is cancelling, until its statement ends.
@@ -556,7 +598,16 @@ create type pgwhen.claimed_action as (
     idempotency_key uuid,
     workflow_id bigint,
     workflow_node_path text[],
-    execute_at timestamptz
+    execute_at timestamptz,
+    heartbeat_timeout float8,
+    heartbeat_details jsonb,
+    maybe_done boolean
+);
+
+create type pgwhen.heartbeat_reply as (
+    id bigint,
+    held boolean,
+    cancel_requested boolean
 );
 
 create type pgwhen.pass as (
@@ -621,6 +672,7 @@ create type _pgwhen.firing as (
     action_config jsonb,
     delay jsonb,
     retry_policy jsonb,
+    timeouts jsonb,
     until_value jsonb,
     log_all boolean,
     workflow_id bigint,
@@ -680,14 +732,22 @@ create type _pgwhen.failure as (
     error jsonb
 );
 
--- What follows a failed attempt: the end, or after `wait` another one.
+-- What follows a failed attempt: the end, as failed or as cancelled, or after `wait` another one.
 create type _pgwhen.retry_verdict as (
     action_id bigint,
     token uuid,
     error jsonb,
-    ends boolean,
+    ending text,
     retry_state text,
-    wait interval
+    wait interval,
+    start_within interval
+);
+
+-- Until when a pending action is to start, since when that counts, and when all its attempts end.
+create type _pgwhen.clocks as (
+    startable_at timestamptz,
+    start_by timestamptz,
+    close_by timestamptz
 );
 
 create type _pgwhen.ending as (

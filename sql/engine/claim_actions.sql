@@ -16,8 +16,9 @@ set "pgwhen.by_engine" = on
 as $$
 declare
     v_types constant text[] := _pgwhen.types_of(claim_actions.action_types);
+    v_default constant interval := _pgwhen.default_attempt_time();
+    v_limits constant jsonb := _pgwhen.limits_of_types();
     v_now timestamptz;
-    v_deadline timestamptz;
     v_ids bigint[];
 begin
     perform _pgwhen.require_read_committed('claim_actions');
@@ -25,7 +26,6 @@ begin
 
     perform _pgwhen.raise_due_floors(v_types);
     v_now := _pgwhen.write_clock();
-    v_deadline := _pgwhen.attempt_deadline(v_now);
     v_ids := _pgwhen.lock_wanted(v_types, v_now, _pgwhen.batch_size_of(claim_actions.batch_size));
 
     return query
@@ -35,7 +35,23 @@ begin
             status = 'processing',
             claim_token = gen_random_uuid(),
             worker = claim_actions.worker,
-            deadline = v_deadline,
+            deadline = least(
+                a.close_by,
+                v_now + case when a.timeouts is not null or v_limits ? a.action_type
+                    then _pgwhen.time_to_show(
+                        _pgwhen.limits(v_limits -> a.action_type, a.timeouts), v_default
+                    )
+                    else v_default end
+            ),
+            attempt_ends = case when a.timeouts is not null or v_limits ? a.action_type
+                then _pgwhen.attempt_ends(
+                    _pgwhen.limits(v_limits -> a.action_type, a.timeouts), v_default, v_now,
+                    a.close_by
+                ) end,
+            heartbeat_timeout = case when a.timeouts is not null or v_limits ? a.action_type
+                then _pgwhen.limit_of(
+                    _pgwhen.limits(v_limits -> a.action_type, a.timeouts), 'heartbeat'
+                ) end,
             updated_at = v_now
         where a.id = any(v_ids)
         returning (_pgwhen.as_claimed(a)).*
@@ -51,7 +67,9 @@ $doc$Claim up to batch_size due actions for a worker, oldest due first.
 
 Each claimed action carries a token (the fence for every later call about it), the number of the
 attempt from 1, and a deadline: after that recover_stale_actions() gives it to somebody else and
-the token is worth nothing. Concurrent callers never get the same action and never wait for each
+the token is worth nothing. With a heartbeat_timeout (seconds) it does so earlier, when no
+heartbeat_actions() has come for so long; heartbeat_details are what earlier attempts told by it,
+and maybe_done says that one of them may have carried the action out. Concurrent callers never get the same action and never wait for each
 other. What is paused is not claimed. batch_size defaults to the setting batchSize, action_types to
 all that no SQL function serves.
 

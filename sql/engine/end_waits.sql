@@ -33,6 +33,9 @@ begin
             outcome = 'clicked',
             execute_at = v_now,
             expires_at = null,
+            startable_at = (_pgwhen.clocks_of(a, v_now)).startable_at,
+            deadline = (_pgwhen.clocks_of(a, v_now)).start_by,
+            close_by = (_pgwhen.clocks_of(a, v_now)).close_by,
             updated_at = v_now
         where a.id = any(v_before) and a.waiting
         returning a.id
@@ -144,8 +147,9 @@ begin
                 a.event -> 'data', (a.event ->> 'at')::timestamptz,
                 array_remove(a.chain, a.trigger_rule_id), a.trigger_rule_id, a.organization_id,
                 null, null, null, a.wait #>> array[follow_up.kind, 'actionType'],
-                c.config - 'retryPolicy', _pgwhen.delay_of_follow_up(a),
-                _pgwhen.compiled_retry_policy(c.config -> 'retryPolicy'), null, false,
+                c.config - _pgwhen.config_keys_of_pgwhen(), _pgwhen.delay_of_follow_up(a),
+                _pgwhen.compiled_retry_policy(c.config -> 'retryPolicy'),
+                _pgwhen.compiled_timeouts(c.config -> 'timeouts'), null, false,
                 a.workflow_id, a.workflow_node_path, 'fire', a.id, follow_up.step
             )::_pgwhen.firing
             from pgwhen.scheduled_action as a

@@ -38,11 +38,14 @@ $doc$Report claimed actions as failed, many at once; returns the ids that were s
 
 An error is an object: {"message": text, "type": text, "nonRetryable": boolean,
 "nextRetryDelay": seconds, "details": any}. An action whose cancellation was asked for is not tried
-again. With nonRetryable, or a type that its policy lists as such, it ends as failed; so it does
-when it has been tried as often as the policy says. Else it is tried again after nextRetryDelay, or
-the policy's next interval: docs/retries.md. Why the last attempt was the last is kept in
-retry_state. A nonRetryable failure gives the frequency slot back: it was certainly not delivered.
-After any other the slot is kept.
+again: it ends as failed, or with "cancelled": true, by which a worker says that it gave way, as
+cancelled. With nonRetryable, or a type that its policy lists as such, it ends as failed; so it does
+when it has been tried as often as the policy says, or when scheduleToClose leaves no time for
+another attempt. Else it is tried again after nextRetryDelay, or the policy's next interval:
+docs/retries.md. Why the last attempt was the last is kept in retry_state. A nonRetryable failure
+gives the frequency slot back, for it was certainly not delivered, but not with "outcomeUnknown":
+true. After any other the slot is kept. "heartbeatDetails" are kept as a heartbeat's are; "causes",
+a list of {"type", "message"}, are told in error_message.
 
 Raises PW302 where the arrays differ in length or hold nulls, PW202 outside READ COMMITTED.
 
@@ -62,13 +65,17 @@ as $$
 declare
     v_ids constant bigint[] := array(select f.action_id from unnest(try_again.failures) as f);
     v_verdicts _pgwhen.retry_verdict[];
+    v_again bigint[];
+    v_silent bigint[];
 begin
     perform _pgwhen.lock_actions(
         v_ids, array(select f.token from unnest(try_again.failures) as f)
     );
-    v_verdicts := _pgwhen.retry_verdicts(try_again.failures);
+    v_verdicts := _pgwhen.retry_verdicts(try_again.failures, try_again.now);
+    if exists (select from unnest(v_verdicts) as v where v.error ? 'heartbeatDetails') then
+        perform _pgwhen.keep_last_details(v_verdicts, try_again.now);
+    end if;
 
-    return query
     with again as (
         update pgwhen.scheduled_action as a
         set
@@ -79,9 +86,11 @@ begin
             counts_from = case when a.wait ? 'after'
                 then coalesce(a.counts_from, a.updated_at) end,
             error_message = _pgwhen.error_text(v.error),
-            retry_state = v.retry_state,
+            retry_state = null,
+            startable_at = case when v.start_within is not null then try_again.now + v.wait end,
             claim_token = null,
-            deadline = null,
+            deadline = try_again.now + v.wait + v.start_within,
+            attempt_ends = null,
             updated_at = try_again.now
         from unnest(v_verdicts) as v
         where
@@ -89,22 +98,27 @@ begin
             and a.id = v.action_id
             and a.status = 'processing'
             and a.claim_token = v.token
-            and not v.ends
-        returning a.id
+            and v.ending is null
+        returning a.id, a.has_heartbeat
     )
-    select g.id from again as g;
-
-    perform _pgwhen.cancel_as_asked(v_ids);
+    select array_agg(g.id), array_agg(g.id) filter (where g.has_heartbeat)
+    into v_again, v_silent
+    from again as g;
+    if v_silent is not null then
+        perform _pgwhen.stop_beating(v_silent);
+    end if;
 
     return query
+    select unnest(v_again)
+    union all
     select s
     from _pgwhen.settle(array(
         select _pgwhen.ending_of_action(
-            v.action_id, v.token, 'failed', _pgwhen.error_text(v.error),
-            give_back => _pgwhen.is_final(v.error), retry_state => v.retry_state
+            v.action_id, v.token, v.ending, _pgwhen.error_text(v.error),
+            give_back => _pgwhen.is_undelivered(v.error), retry_state => v.retry_state
         )
         from unnest(v_verdicts) as v
-        where v.ends
+        where v.ending is not null
     )) as s;
 end;
 $$;
@@ -119,6 +133,16 @@ select pg_catalog.left(
         ': ',
         error_text.error ->> 'type',
         coalesce(error_text.error ->> 'message', 'failed without a message')
+    )
+    || coalesce(
+        (
+            select string_agg(
+                '; caused by ' || concat_ws(': ', c ->> 'type', c ->> 'message'), '' order by n
+            )
+            from jsonb_path_query(error_text.error, 'lax $.causes[*] ? (@.type() == "object")')
+                with ordinality as o (c, n)
+        ),
+        ''
     ),
     4096
 );

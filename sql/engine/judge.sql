@@ -17,7 +17,7 @@ as $$
 select
     e.id, e.uuid, e.line_oa_id, e.user_id, e.type, e.key, e.old, e.new, e.data, e.at, e.chain,
     r.trigger_rule_id, r.organization_id, r.frequency, r.period, r.calendar, r.action_type,
-    r.action_config, r.delay, r.retry_policy, u.value, r.log_all, r.workflow_id,
+    r.action_config, r.delay, r.retry_policy, r.timeouts, u.value, r.log_all, r.workflow_id,
     r.workflow_node_path, j.verdict, null::bigint, null::text
 from (
     select

@@ -10,15 +10,45 @@ set jit = off
 as $$
 declare
     v_batch_size constant integer := _pgwhen.batch_size_of(batch_size);
-    v_todo _pgwhen.failure[];
-    v_size integer;
-    v_why text;
-    v_done integer := 0;
+    v_done integer;
 begin
     perform _pgwhen.require_read_committed('recover_stale_actions');
     perform _pgwhen.raise_time_floors('{deadline}');
-    v_todo := _pgwhen.stale(v_batch_size);
-    v_size := cardinality(v_todo);
+    v_done := _pgwhen.recover(_pgwhen.stale(v_batch_size));
+    v_done := v_done + _pgwhen.give_up(_pgwhen.unstarted(v_batch_size));
+    if v_done > 0 then
+        perform _pgwhen.ring('pgwhen_due');
+    end if;
+    return v_done;
+end;
+$$;
+
+comment on function pgwhen.recover_stale_actions(integer) is
+$doc$Take back actions that have passed a deadline, up to batch_size of each kind; returns how many.
+
+A running one has failed an attempt, with the type Timeout:StartToClose, Timeout:Heartbeat or
+Timeout:ScheduleToClose: it is tried again as its retry policy says, or ends as failed. The worker
+that held it finds its token refused. One whose heartbeats have moved its deadline on is left to
+it. A pending one that nobody has started in time ends as failed, Timeout:ScheduleToStart or
+Timeout:ScheduleToClose: docs/timeouts.md. Harmless to run at any time, by anybody, in parallel.
+
+Raises PW202 outside READ COMMITTED, PW301 for a batch_size below 1.
+
+  select pgwhen.recover_stale_actions();
+$doc$;
+
+-- As many of the failures together as go: what raises is halved, down to the one that did.
+create or replace function _pgwhen.recover(failures _pgwhen.failure[])
+returns integer
+language plpgsql
+volatile
+as $$
+declare
+    v_todo _pgwhen.failure[] := recover.failures;
+    v_size integer := cardinality(recover.failures);
+    v_why text;
+    v_done integer := 0;
+begin
     while v_todo <> '{}' loop
         begin
             perform _pgwhen.try_again(v_todo[:v_size], _pgwhen.write_clock());
@@ -31,65 +61,258 @@ begin
                     continue;
                 end if;
                 get stacked diagnostics v_why = message_text;
-                perform _pgwhen.recover_later(v_todo[1], sqlstate || ': ' || v_why);
+                perform _pgwhen.recover_later(v_todo[1].action_id, sqlstate || ': ' || v_why);
         end;
         v_todo := v_todo[v_size + 1:];
         v_size := 2 * v_size;
     end loop;
-
-    if v_done > 0 then
-        perform _pgwhen.ring('pgwhen_due');
-    end if;
     return v_done;
 end;
 $$;
 
-comment on function pgwhen.recover_stale_actions(integer) is
-$doc$Take back up to batch_size actions whose deadline has passed; returns how many.
-
-The attempt counts: the action is due again at once, or failed if that was its last try. The
-worker that held it finds its token refused. Harmless to run at any time, by anybody, in parallel.
-
-Raises PW202 outside READ COMMITTED, PW301 for a batch_size below 1.
-
-  select pgwhen.recover_stale_actions();
-$doc$;
-
--- The oldest of what has passed its deadline, locked, as failures. Lock order: scheduled_action,
--- SKIP LOCKED, so never waiting.
+-- The oldest of what has passed its deadline, as failures. Those that live are told another
+-- deadline: a timer is set anew once in a heartbeat timeout, not at each heartbeat. Lock order:
+-- scheduled_action, then heartbeats; both SKIP LOCKED, so never waiting: what beats at this moment
+-- is not stale.
 create or replace function _pgwhen.stale(batch_size integer)
 returns _pgwhen.failure[]
 language plpgsql
 volatile
 as $$
 declare
-    v_now constant timestamptz := _pgwhen.clock();
+    v_now constant timestamptz := _pgwhen.write_clock();
+    v_stale constant bigint[] := array(
+        select a.id
+        from _pgwhen.bound('deadline') as b
+        cross join pgwhen.scheduled_action as a
+        where a.status = 'processing' and a.deadline >= b.since and a.deadline < v_now
+        order by a.deadline
+        limit stale.batch_size
+        for no key update of a skip locked
+    );
+begin
+    return _pgwhen.timed_out(array(
+        select s from unnest(v_stale) as s where s <> all(_pgwhen.alive(v_stale, v_now))
+    ), v_now);
+end;
+$$;
+
+-- Of actions past their deadline, those whose heartbeats say otherwise, and those that beat now.
+create or replace function _pgwhen.alive(ids bigint[], now timestamptz)
+returns bigint[]
+language plpgsql
+volatile
+set "pgwhen.by_engine" = on
+as $$
+declare
+    v_beating constant bigint[] := array(
+        select a.id
+        from pgwhen.scheduled_action as a
+        where
+            a.id = any(alive.ids)
+            and a.has_heartbeat
+            and a.heartbeat_timeout is not null
+            and a.attempt_ends >= alive.now
+    );
+    v_silent bigint[];
+    v_moved bigint[];
+begin
+    if v_beating = '{}' then
+        return '{}';
+    end if;
+    v_silent := array(
+        select b.action_id
+        from _pgwhen.heartbeat as b
+        where b.action_id = any(v_beating)
+        for no key update skip locked
+    );
+    v_moved := array(
+        select a.id
+        from pgwhen.scheduled_action as a
+        inner join _pgwhen.heartbeat as b on b.action_id = a.id and b.token = a.claim_token
+        where a.id = any(v_silent) and b.beat_at + a.heartbeat_timeout >= alive.now
+    );
+    update pgwhen.scheduled_action as a
+    set deadline = least(a.attempt_ends, b.beat_at + a.heartbeat_timeout)
+    from _pgwhen.heartbeat as b
+    where a.id = any(v_moved) and b.action_id = a.id;
+    return v_moved || array(select i from unnest(v_beating) as i where i <> all(v_silent));
+end;
+$$;
+
+create or replace function _pgwhen.timed_out(ids bigint[], now timestamptz)
+returns _pgwhen.failure[]
+language plpgsql
+volatile
+as $$
 begin
     return array(
-        select row(
-            s.id, s.claim_token,
-            jsonb_build_object(
-                'type', 'Timeout',
-                'message',
-                format('attempt %s by %s passed its deadline', s.retry_count + 1, s.worker),
-                'nextRetryDelay', 0
+        select row(a.id, a.claim_token, jsonb_build_object('type', w.type, 'message', case w.type
+            when 'Timeout:Heartbeat' then format(
+                'no heartbeat of attempt %s by %s within %s',
+                a.retry_count + 1, a.worker, a.heartbeat_timeout
             )
-        )::_pgwhen.failure
-        from (
-            select a.id, a.claim_token, a.retry_count, a.worker
-            from _pgwhen.bound('deadline') as b
-            cross join pgwhen.scheduled_action as a
-            where a.status = 'processing' and a.deadline >= b.since and a.deadline < v_now
-            order by a.deadline
-            limit stale.batch_size
-            for no key update of a skip locked
-        ) as s
+            else format('attempt %s by %s passed its deadline', a.retry_count + 1, a.worker)
+                || coalesce('; error before: ' || a.error_message, '')
+        end))::_pgwhen.failure
+        from pgwhen.scheduled_action as a
+        cross join lateral (
+            select case
+                when a.close_by < timed_out.now then 'Timeout:ScheduleToClose'
+                when a.attempt_ends >= timed_out.now then 'Timeout:Heartbeat'
+                else 'Timeout:StartToClose'
+            end as type
+            offset 0
+        ) as w
+        where a.id = any(timed_out.ids)
     );
 end;
 $$;
 
+-- Pending actions that have passed the time in which they were to start, or all their time, as
+-- endings. What stood still under a pause meanwhile is looked at again later; what a pause of its
+-- type holds now is not looked at, for nothing can be late then but scheduleToClose.
+create or replace function _pgwhen.unstarted(batch_size integer)
+returns _pgwhen.ending[]
+language plpgsql
+volatile
+as $$
+declare
+    v_now constant timestamptz := _pgwhen.write_clock();
+    v_late constant bigint[] := array(
+        select d.id
+        from unnest(_pgwhen.unpaused_types(_pgwhen.all_types())) as t (name)
+        cross join lateral (
+            select a.id
+            from pgwhen.scheduled_action as a
+            where
+                a.status = 'pending'
+                and a.held_by is null
+                and a.action_type = t.name
+                and a.deadline < v_now
+            order by a.deadline
+            limit unstarted.batch_size
+            for no key update skip locked
+        ) as d
+        limit unstarted.batch_size
+    );
+    v_closed constant bigint[] := array(
+        select a.id
+        from pgwhen.scheduled_action as a
+        where a.status = 'pending' and a.close_by < v_now
+        order by a.close_by
+        limit unstarted.batch_size
+        for no key update skip locked
+    );
+begin
+    return _pgwhen.too_late(v_closed, 'Timeout:ScheduleToClose', 'not done within its time')
+        || _pgwhen.too_late(
+            array(
+                select l
+                from unnest(v_late) as l
+                where l <> all(v_closed) and l <> all(_pgwhen.stood_still(v_late, v_now))
+            ),
+            'Timeout:ScheduleToStart', 'no worker started it within its time'
+        );
+end;
+$$;
+
+create or replace function _pgwhen.all_types()
+returns text[]
+language plpgsql
+stable
+as $$
+begin
+    return array(select t.name from _pgwhen.action_type as t);
+end;
+$$;
+
+-- Those of the actions that a pause has stopped for a while: they are looked at again when their
+-- time is really over, under a pause in a minute at the earliest.
+create or replace function _pgwhen.stood_still(ids bigint[], now timestamptz)
+returns bigint[]
+language plpgsql
+volatile
+set "pgwhen.by_engine" = on
+as $$
+declare
+    v_still bigint[];
+begin
+    with still as (
+        update pgwhen.scheduled_action as a
+        set deadline = greatest(
+            s.start_by,
+            case when _pgwhen.is_paused(a.action_type, a.line_oa_id, a.trigger_rule_id)
+                then stood_still.now + interval '1 minute' end
+        )
+        from (
+            select
+                l.id,
+                (_pgwhen.clocks_of(l, l.startable_at)).start_by
+                + _pgwhen.time_paused(l, l.startable_at, stood_still.now) as start_by
+            from pgwhen.scheduled_action as l
+            where l.id = any(stood_still.ids)
+        ) as s
+        where a.id = s.id and s.start_by >= stood_still.now
+        returning a.id
+    )
+    select coalesce(array_agg(s.id), '{}') into v_still from still as s;
+    return v_still;
+end;
+$$;
+
+-- What was never tried was certainly not delivered, and gives its slot back.
+create or replace function _pgwhen.too_late(ids bigint[], type text, message text)
+returns _pgwhen.ending[]
+language plpgsql
+volatile
+as $$
+begin
+    return array(
+        select _pgwhen.ending_of_action(
+            a.id, null, 'failed',
+            concat_ws('; last error: ', too_late.type || ': ' || too_late.message, a.error_message),
+            give_back => not _pgwhen.was_tried(a), retry_state => 'timeout'
+        )
+        from pgwhen.scheduled_action as a
+        where a.id = any(too_late.ids)
+        order by a.id
+    );
+end;
+$$;
+
+-- As recover() does; the one that raises is looked at again in a minute.
+create or replace function _pgwhen.give_up(endings _pgwhen.ending[])
+returns integer
+language plpgsql
+volatile
+as $$
+declare
+    v_half constant integer := cardinality(give_up.endings) / 2;
+    v_why text;
+begin
+    if give_up.endings = '{}' then
+        return 0;
+    end if;
+    begin
+        perform _pgwhen.settle(give_up.endings);
+        set constraints all immediate;
+        return cardinality(give_up.endings);
+    exception
+        when assert_failure or others then
+            get stacked diagnostics v_why = message_text;
+            v_why := sqlstate || ': ' || v_why;
+    end;
+    if v_half = 0 then
+        perform _pgwhen.recover_later(give_up.endings[1].action_id, v_why);
+        return 0;
+    end if;
+    return _pgwhen.give_up(give_up.endings[:v_half]) + _pgwhen.give_up(give_up.endings[v_half + 1:]);
+end;
+$$;
+
 -- What cannot be taken back (a trigger of the application raises, say) gives way to the others.
-create or replace function _pgwhen.recover_later(failure _pgwhen.failure, why text)
+create or replace function _pgwhen.recover_later(action_id bigint, why text)
 returns void
 language plpgsql
 volatile
@@ -101,8 +324,10 @@ begin
     update pgwhen.scheduled_action as a
     set
         deadline = v_now + interval '1 minute',
+        close_by = case when a.close_by is not null
+            then greatest(a.close_by, v_now + interval '1 minute') end,
         error_message = 'cannot be recovered: ' || recover_later.why,
         updated_at = v_now
-    where a.id = (recover_later.failure).action_id;
+    where a.id = recover_later.action_id;
 end;
 $$;

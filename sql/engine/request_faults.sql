@@ -61,7 +61,13 @@ begin
     end if;
     return
         _pgwhen.retry_policy_faults(config -> 'retryPolicy', at_path || '.retryPolicy', 'PW006')
-        || _pgwhen.config_faults(action_type, config - 'retryPolicy', at_path);
+        || _pgwhen.timeouts_faults(
+            config -> 'timeouts', _pgwhen.timeouts_of_type(action_type), at_path || '.timeouts',
+            'PW007'
+        )
+        || _pgwhen.config_faults(
+            action_type, config - _pgwhen.config_keys_of_pgwhen(), at_path
+        );
 end;
 $$;
 

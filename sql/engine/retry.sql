@@ -1,13 +1,15 @@
 -- What follows a failed attempt, in Temporal's order: who asked to cancel gets no other attempt; an
--- error that is not to be retried ends the action; so do attempts that are used up; else it is
--- tried again, after what the error asks for or the policy's next interval.
+-- error that is not to be retried ends the action; so do attempts that are used up, and a next one
+-- that could not begin before scheduleToClose; else it is tried again, after what the error asks
+-- for or the policy's next interval. Where it asked to cancel, and the worker says that it gave way,
+-- the action ends as cancelled, else as failed.
 --
 -- The policy is looked up here and nowhere else, so that an action which succeeds pays nothing for
 -- it. Key by key: what is frozen with the action goes before what its type says now, and that
 -- before the settings.
 
 -- Of actions that are still under the token of their failure; the caller has locked them.
-create or replace function _pgwhen.retry_verdicts(failures _pgwhen.failure[])
+create or replace function _pgwhen.retry_verdicts(failures _pgwhen.failure[], now timestamptz)
 returns _pgwhen.retry_verdict[]
 language plpgsql
 volatile
@@ -19,31 +21,73 @@ begin
     return array(
         select
             row(
-                j.action_id, j.token, j.error, j.reason is not null,
-                case when j.cancel_reason is null then j.reason else 'cancel_requested' end,
-                case when j.reason is null
-                    then _pgwhen.retry_wait(j.policy, j.error, j.attempt) end
+                j.action_id, j.token,
+                case
+                    when j.cancel_reason is not null and j.error -> 'cancelled' = 'true'
+                        then j.error - 'type' || jsonb_build_object('message', j.cancel_reason)
+                    when j.is_late and _pgwhen.is_timeout(j.error)
+                        then _pgwhen.out_of_time(j.error)
+                    else j.error
+                end,
+                case
+                    when j.cancel_reason is not null and j.error -> 'cancelled' = 'true'
+                        then 'cancelled'
+                    when j.reason is not null or j.is_late then 'failed'
+                end,
+                coalesce(j.reason, case when j.is_late then 'timeout' end),
+                j.wait, j.start_within
             )::_pgwhen.retry_verdict
         from (
             select
-                f.action_id, f.token, f.error, p.policy, a.cancel_reason,
-                a.retry_count + 1 as attempt,
-                _pgwhen.retry_state(p.policy, f.error, a.retry_count + 1) as reason
-            from unnest(retry_verdicts.failures) as f
-            inner join pgwhen.scheduled_action as a
-                on a.id = f.action_id and a.claim_token = f.token
-            left join _pgwhen.action_type as t on t.name = a.action_type
-            cross join lateral (
-                select _pgwhen.retry_policy_in_force(
-                    v_defaults, t.options -> 'retryPolicy', a.retry_policy
-                )
+                w.*, w.reason is null and retry_verdicts.now + w.wait >= w.close_by as is_late
+            from (
+                select
+                    f.action_id, f.token, f.error, a.cancel_reason, a.close_by,
+                    case when a.cancel_reason is not null then 'cancel_requested'
+                        else _pgwhen.retry_state(p.policy, f.error, a.retry_count + 1)
+                    end as reason,
+                    _pgwhen.retry_wait(p.policy, f.error, a.retry_count + 1) as wait,
+                    _pgwhen.limit_of(
+                        _pgwhen.limits(t.options -> 'timeouts', a.timeouts), 'scheduleToStart'
+                    ) as start_within
+                from unnest(retry_verdicts.failures) as f
+                inner join pgwhen.scheduled_action as a
+                    on a.id = f.action_id and a.claim_token = f.token
+                left join _pgwhen.action_type as t on t.name = a.action_type
+                cross join lateral (
+                    select _pgwhen.retry_policy_in_force(
+                        v_defaults, t.options -> 'retryPolicy', a.retry_policy
+                    )
+                    offset 0
+                ) as p (policy)
+                where a.id = any(v_ids) and a.status = 'processing'
                 offset 0
-            ) as p (policy)
-            where a.id = any(v_ids) and a.status = 'processing'
+            ) as w
             offset 0
         ) as j
     );
 end;
+$$;
+
+create or replace function _pgwhen.is_timeout(error jsonb)
+returns boolean
+language sql
+immutable
+as $$
+select coalesce(is_timeout.error ->> 'type' like 'Timeout:%', false);
+$$;
+
+-- An attempt that ran out of its time, and no time for another one is left: it is scheduleToClose
+-- that ends the action.
+create or replace function _pgwhen.out_of_time(error jsonb)
+returns jsonb
+language sql
+stable
+as $$
+select out_of_time.error || pg_catalog.jsonb_build_object(
+    'type', 'Timeout:ScheduleToClose',
+    'message', 'no time for another attempt; last error: ' || _pgwhen.error_text(out_of_time.error)
+);
 $$;
 
 create or replace function _pgwhen.retry_policy_in_force(
@@ -81,6 +125,8 @@ language sql
 immutable
 as $$
 select case
+    when retry_state.error ->> 'type' in ('Timeout:ScheduleToStart', 'Timeout:ScheduleToClose')
+        then 'timeout'
     when _pgwhen.is_final(retry_state.error) then 'non_retryable'
     when coalesce(
         retry_state.policy -> 'nonRetryableErrorTypes' ? (retry_state.error ->> 'type'), false
@@ -90,13 +136,23 @@ select case
 end;
 $$;
 
--- The failure's own word: certainly not delivered, and never to be.
+-- The failure's own word: never to be tried again; and certainly not delivered, unless it says that
+-- nobody can know.
 create or replace function _pgwhen.is_final(error jsonb)
 returns boolean
 language sql
 immutable
 as $$
 select coalesce(is_final.error -> 'nonRetryable' = 'true', false);
+$$;
+
+create or replace function _pgwhen.is_undelivered(error jsonb)
+returns boolean
+language sql
+immutable
+as $$
+select _pgwhen.is_final(is_undelivered.error)
+    and is_undelivered.error -> 'outcomeUnknown' is distinct from 'true';
 $$;
 
 -- Until the next attempt: what the error asks for, which maximumInterval does not shorten, or the

@@ -62,8 +62,9 @@ begin
                 case when v_cause is null then '{}'
                     else _pgwhen.caused_chain(v_cause, requested.line_oa_id, r.user_id) end,
                 null, requested.organization_id, null, null, null,
-                requested.action_type, coalesce(r.config, '{}') - 'retryPolicy', requested.delay,
-                _pgwhen.compiled_retry_policy(r.config -> 'retryPolicy'),
+                requested.action_type, coalesce(r.config, '{}') - _pgwhen.config_keys_of_pgwhen(),
+                requested.delay, _pgwhen.compiled_retry_policy(r.config -> 'retryPolicy'),
+                _pgwhen.compiled_timeouts(r.config -> 'timeouts'),
                 case when v_path is not null then (
                     select jsonb_build_object('user', u.attributes) #> v_path
                     from pgwhen.line_user as u

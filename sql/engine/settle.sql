@@ -28,6 +28,7 @@ declare
     v_any_gives_back boolean;
     v_settled bigint[];
     v_opened bigint[];
+    v_silent bigint[];
 begin
     select
         array_agg(e.action_id) filter (where e.action_id is not null),
@@ -64,9 +65,12 @@ begin
             error_message = e.error_message,
             retry_state = coalesce(e.retry_state, a.retry_state),
             retry_count = a.retry_count
-                + case when e.status = 'failed' and a.status = 'processing' then 1 else 0 end,
+                + case when e.status in ('failed', 'cancelled') and a.status = 'processing'
+                    then 1 else 0 end,
             claim_token = null,
-            deadline = null
+            deadline = null,
+            attempt_ends = null,
+            close_by = null
         from unnest(settle.endings) as e
         where
             a.id = any(v_ids)
@@ -78,7 +82,8 @@ begin
                 else a.waiting or e.status in ('failed', 'cancelled') end
         returning
             a.id, a.trigger_rule_id, e.audience_id, a.line_oa_id, a.user_id, a.event,
-            a.action_type, a.action_config, e.status, e.error_message, a.waiting
+            a.action_type, a.action_config, e.status, e.error_message, a.waiting,
+            a.has_heartbeat
     ),
     logged as (
         insert into pgwhen.trigger_log (
@@ -102,10 +107,14 @@ begin
     )
     select
         array_agg(t.id) filter (where not t.waiting),
-        coalesce(array_agg(t.id) filter (where t.waiting), '{}')
-    into v_settled, v_opened
+        coalesce(array_agg(t.id) filter (where t.waiting), '{}'),
+        array_agg(t.id) filter (where t.has_heartbeat)
+    into v_settled, v_opened, v_silent
     from touched as t;
 
+    if v_silent is not null then
+        perform _pgwhen.stop_beating(v_silent);
+    end if;
     perform _pgwhen.announce_waits(v_opened);
     if v_any_gives_back then
         perform _pgwhen.give_back(settle.endings, v_settled);

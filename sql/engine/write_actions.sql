@@ -14,7 +14,8 @@ volatile
 as $$
 declare
     v_now timestamptz;
-    v_deadline timestamptz;
+    v_default constant interval := _pgwhen.default_attempt_time();
+    v_limits jsonb;
     v_sql_types text[];
     v_fired _pgwhen.fired;
     v_waking integer;
@@ -26,15 +27,17 @@ begin
 
     v_now := _pgwhen.write_clock();
     select
-        _pgwhen.attempt_deadline(v_now),
+        _pgwhen.limits_of_types(),
         array(select t.name from _pgwhen.action_type as t where t.kind = 'sql')
-    into v_deadline, v_sql_types;
+    into v_limits, v_sql_types;
 
     with placed as (
         select
             f.*,
             d.execute_at,
             w.waits,
+            l.limits,
+            _pgwhen.clocks(l.limits, d.execute_at) as clocks,
             d.execute_at <= v_now
             and not w.waits
             and case when f.action_type = any(v_sql_types) then not write_actions.queue
@@ -50,13 +53,17 @@ begin
         cross join lateral (
             select coalesce(not f.delay -> 'wait' ? 'after', false)
         ) as w (waits)
+        cross join lateral (
+            select _pgwhen.limits(v_limits -> f.action_type, f.timeouts)
+        ) as l (limits)
     ),
     written as (
         insert into pgwhen.scheduled_action as a (
             trigger_rule_id, line_oa_id, organization_id, user_id, action_type, action_config,
             execute_at, status, created_date, updated_at, workflow_id, workflow_node_path,
             deadline, claim_token, worker, key, origin, event, chain,
-            source_config, delay, retry_policy, user_known, deduplication_key,
+            close_by, startable_at, attempt_ends, heartbeat_timeout,
+            source_config, delay, retry_policy, timeouts, user_known, deduplication_key,
             parent_id, wait, waiting, expires_at, counts_from
         )
         select
@@ -64,7 +71,12 @@ begin
             p.user_id, p.action_type, p.action_config,
             p.execute_at, case when p.claimed then 'processing' else 'pending' end, v_now, v_now,
             p.workflow_id, p.workflow_node_path,
-            case when p.claimed then v_deadline end,
+            case
+                when p.claimed then least(
+                    (p.clocks).close_by, v_now + _pgwhen.time_to_show(p.limits, v_default)
+                )
+                when not p.waits then (p.clocks).start_by
+            end,
             case when p.claimed then gen_random_uuid() end,
             case when p.claimed then write_actions.worker end,
             _pgwhen.action_key(
@@ -76,9 +88,16 @@ begin
                 || jsonb_build_object('id', p.event_id, 'uuid', p.uuid)
             end,
             case when p.trigger_rule_id is null then p.chain else p.chain || p.trigger_rule_id end,
+            case when not p.waits then (p.clocks).close_by end,
+            case when not p.waits then (p.clocks).startable_at end,
+            case when p.claimed then _pgwhen.attempt_ends(
+                p.limits, v_default, v_now, (p.clocks).close_by
+            ) end,
+            case when p.claimed then _pgwhen.limit_of(p.limits, 'heartbeat') end,
             p.delay -> 'sourceConfig',
             p.delay - array['sourceConfig', 'wait'],
             p.retry_policy,
+            p.timeouts,
             coalesce((
                 select true
                 from pgwhen.line_user as u
@@ -121,16 +140,6 @@ begin
 end;
 $$;
 
--- Until when an attempt that starts now may run.
-create or replace function _pgwhen.attempt_deadline(now timestamptz)
-returns timestamptz
-language sql
-stable
-as $$
-select attempt_deadline.now
-    + pg_catalog.make_interval(secs => 60 * (_pgwhen.setting('staleProcessingMinute'))::float8);
-$$;
-
 create or replace function _pgwhen.as_claimed(action pgwhen.scheduled_action)
 returns pgwhen.claimed_action
 language sql
@@ -138,11 +147,16 @@ immutable
 as $$
 select row(
     (as_claimed.action).id, (as_claimed.action).claim_token, (as_claimed.action).retry_count + 1,
-    (as_claimed.action).deadline, (as_claimed.action).action_type,
+    coalesce((as_claimed.action).attempt_ends, (as_claimed.action).deadline),
+    (as_claimed.action).action_type,
     (as_claimed.action).action_config, (as_claimed.action).line_oa_id,
     (as_claimed.action).organization_id, (as_claimed.action).user_id,
     (as_claimed.action).trigger_rule_id, (as_claimed.action).event, (as_claimed.action).key,
     (as_claimed.action).workflow_id, (as_claimed.action).workflow_node_path,
-    (as_claimed.action).execute_at
+    (as_claimed.action).execute_at,
+    extract(epoch from (as_claimed.action).heartbeat_timeout)::float8,
+    case when (as_claimed.action).has_heartbeat
+        then _pgwhen.last_details((as_claimed.action).id) end,
+    (as_claimed.action).retry_count > 0 or (as_claimed.action).executed_at is not null
 )::pgwhen.claimed_action;
 $$;

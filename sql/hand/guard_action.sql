@@ -22,23 +22,37 @@ begin
         new.id, new.trigger_rule_id, new.line_oa_id, new.organization_id, new.user_id,
         new.created_date, new.workflow_id, new.workflow_node_path, new.key, new.event, new.chain,
         new.held_by, new.cancel_reason, new.origin, new.parent_id, new.delay, new.wait,
-        new.waiting, new.counts_from, new.outcome
+        new.waiting, new.counts_from, new.outcome, new.close_by, new.startable_at,
+        new.attempt_ends, new.heartbeat_timeout, new.has_heartbeat
     ) is distinct from (
         old.id, old.trigger_rule_id, old.line_oa_id, old.organization_id, old.user_id,
         old.created_date, old.workflow_id, old.workflow_node_path, old.key, old.event, old.chain,
         old.held_by, old.cancel_reason, old.origin, old.parent_id, old.delay, old.wait,
-        old.waiting, old.counts_from, old.outcome
+        old.waiting, old.counts_from, old.outcome, old.close_by, old.startable_at,
+        old.attempt_ends, old.heartbeat_timeout, old.has_heartbeat
     ) then
         perform _pgwhen.refuse_new_identity(old, new);
     end if;
     if old.status = 'processing' then
         perform _pgwhen.refuse_by_state(old, 'changed');
     end if;
+    if new.deadline is distinct from old.deadline then
+        raise exception 'deadline of action % cannot be changed', old.id
+            using errcode = 'PW604', hint = 'Set timeouts, for example ''{"scheduleToStart": 600}''.';
+    end if;
     if new.retry_policy is distinct from old.retry_policy then
         perform _pgwhen.refuse_request(
             _pgwhen.retry_policy_faults(new.retry_policy, 'retry_policy', 'PW006')
         );
         new.retry_policy := _pgwhen.compiled_retry_policy(new.retry_policy);
+    end if;
+    if new.timeouts is distinct from old.timeouts then
+        perform _pgwhen.refuse_request(
+            _pgwhen.timeouts_faults(
+                new.timeouts, _pgwhen.timeouts_of_type(new.action_type), 'timeouts', 'PW007'
+            )
+        );
+        new.timeouts := _pgwhen.compiled_timeouts(new.timeouts);
     end if;
     if (new.execute_at, new.expires_at) is distinct from (old.execute_at, old.expires_at) then
         if old.status <> 'pending' then
@@ -65,8 +79,34 @@ begin
         end if;
         new.key := _pgwhen.key_after(old, new);
     end if;
+    if new.status = 'pending'
+        and (new.execute_at, new.timeouts, new.action_type)
+        is distinct from (old.execute_at, old.timeouts, old.action_type)
+    then
+        new := _pgwhen.with_clocks(new);
+    end if;
     new.updated_at := v_now;
     return new;
+end;
+$$;
+
+create or replace function _pgwhen.with_clocks(action pgwhen.scheduled_action)
+returns pgwhen.scheduled_action
+language plpgsql
+stable
+as $$
+declare
+    v_clocks _pgwhen.clocks;
+begin
+    if not action.waiting then
+        v_clocks := _pgwhen.clocks_of(
+            action, action.execute_at, case when action.retry_count > 0 then action.close_by end
+        );
+    end if;
+    action.startable_at := v_clocks.startable_at;
+    action.deadline := v_clocks.start_by;
+    action.close_by := v_clocks.close_by;
+    return action;
 end;
 $$;
 
@@ -89,7 +129,7 @@ begin
     where
         o.value <> n.value
         and o.key not in (
-            'execute_at', 'expires_at', 'action_type', 'action_config', 'retry_policy',
+            'execute_at', 'expires_at', 'action_type', 'action_config', 'retry_policy', 'timeouts',
             'source_config',
             'status', 'retry_count', 'claim_token', 'deadline', 'worker', 'executed_at',
             'updated_at', 'result', 'error_message', 'retry_state'
@@ -125,6 +165,10 @@ begin
     if action.action_config ? 'retryPolicy' then
         raise exception 'action_config.retryPolicy: cannot stand here'
             using errcode = 'PW006', hint = 'Set the column retry_policy.';
+    end if;
+    if action.action_config ? 'timeouts' then
+        raise exception 'action_config.timeouts: cannot stand here'
+            using errcode = 'PW007', hint = 'Set the column timeouts.';
     end if;
     v_fault := (
         case jsonb_typeof(action.action_config)
@@ -186,15 +230,12 @@ begin
                 else 'made ' || new.status || ' by hand' end
         );
     end if;
-    if (new.claim_token, new.deadline, new.worker, new.executed_at, new.retry_state)
-        is distinct from (
-            old.claim_token, old.deadline, old.worker, old.executed_at, old.retry_state
-        )
+    if (new.claim_token, new.worker, new.executed_at, new.retry_state)
+        is distinct from (old.claim_token, old.worker, old.executed_at, old.retry_state)
     then
         raise exception 'what was done to action % cannot be changed', old.id
             using errcode = 'PW604',
-                hint = 'claim_token, deadline, worker, executed_at and retry_state are the '
-                    'engine''s.';
+                hint = 'claim_token, worker, executed_at and retry_state are the engine''s.';
     end if;
     if new.retry_count not between 0 and greatest(old.retry_count, 1000000) then
         raise exception 'retry_count of action % cannot be %', old.id, new.retry_count
@@ -249,14 +290,14 @@ begin
             'before update of id, trigger_rule_id, line_oa_id, organization_id, user_id, '
             'action_type, action_config, source_config, execute_at, expires_at, created_date, '
             'workflow_id, workflow_node_path, key, origin, parent_id, event, chain, held_by, '
-            'cancel_reason, delay, wait, waiting, counts_from, outcome, retry_policy',
+            'cancel_reason, delay, wait, waiting, counts_from, outcome, retry_policy, timeouts, '
+            'deadline, close_by, startable_at, attempt_ends, heartbeat_timeout, has_heartbeat',
             'for each row when (current_setting(''pgwhen.by_engine'', true) is distinct from '
             '''on'') execute function _pgwhen.guard_content()'
         ),
         (
             'guard_state',
-            'before update of status, claim_token, deadline, worker, retry_count, executed_at, '
-            'retry_state',
+            'before update of status, claim_token, worker, retry_count, executed_at, retry_state',
             'for each row when (current_setting(''pgwhen.by_engine'', true) is distinct from '
             '''on'') execute function _pgwhen.guard_state()'
         ),

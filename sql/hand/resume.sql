@@ -89,6 +89,11 @@ begin
                     'Nothing is paused.'
                 );
     end if;
+    insert into _pgwhen.past_pause (action_type, line_oa_id, trigger_rule_id, during)
+    values (
+        v_pause.action_type, v_pause.line_oa_id, v_pause.trigger_rule_id,
+        tstzrange(v_pause.paused_at, greatest(v_pause.paused_at, _pgwhen.clock()))
+    );
     return v_pause;
 end;
 $$;

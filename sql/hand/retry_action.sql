@@ -25,10 +25,14 @@ begin
         held_by = null,
         cancel_reason = null,
         retry_state = null,
+        startable_at = c.startable_at,
+        deadline = c.start_by,
+        close_by = c.close_by,
         error_message = concat_ws(
             '; before: ', _pgwhen.by_whom('retried', retry_action.reason), a.error_message
         ),
         updated_at = v_now
+    from _pgwhen.clocks_of(v_action, v_now) as c
     where a.id = v_action.id;
     perform _pgwhen.reserve_again(v_action);
     perform _pgwhen.ring('pgwhen_due');

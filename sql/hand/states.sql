@@ -48,7 +48,10 @@ select case (state_words.action).status
         else 'is pending, due at ' || _pgwhen.stamp((state_words.action).execute_at) end
     when 'processing' then pg_catalog.format(
         'is being run by %s, until %s at most',
-        (state_words.action).worker, _pgwhen.stamp((state_words.action).deadline)
+        (state_words.action).worker,
+        _pgwhen.stamp(
+            coalesce((state_words.action).attempt_ends, (state_words.action).deadline)
+        )
     )
     when 'done' then 'was done at ' || _pgwhen.stamp((state_words.action).executed_at)
     when 'failed' then 'failed at ' || _pgwhen.stamp((state_words.action).executed_at)

@@ -93,19 +93,19 @@ as $$
 declare
     v_before constant timestamptz :=
         _pgwhen.clock() - _pgwhen.span(_pgwhen.setting('actionRetention'));
-    v_deleted integer;
+    v_ids bigint[];
 begin
-    delete from pgwhen.scheduled_action as a
-    where a.id = any(array(
+    v_ids := array(
         select e.id
         from pgwhen.scheduled_action as e
         where e.status in ('done', 'failed', 'cancelled') and e.updated_at < v_before
         order by e.updated_at
         limit delete_ended_actions.batch_size
         for update skip locked
-    ));
-    get diagnostics v_deleted = row_count;
-    return v_deleted;
+    );
+    delete from _pgwhen.heartbeat as b where b.action_id = any(v_ids);
+    delete from pgwhen.scheduled_action as a where a.id = any(v_ids);
+    return cardinality(v_ids);
 end;
 $$;
 
@@ -134,6 +134,10 @@ where f.id < (select max(m.id) from _pgwhen.floor as m where m.name = f.name);
 
 delete from _pgwhen.worker as w
 where w.seen_at < _pgwhen.clock() - interval '1 day';
+
+-- So few that they can be kept for longer than anything waits for a worker.
+delete from _pgwhen.past_pause as p
+where upper(p.during) < _pgwhen.clock() - interval '1 year';
 
 -- Of workers that never came back; their events wait in the outbox for anybody.
 delete from _pgwhen.suspect as s

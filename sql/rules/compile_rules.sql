@@ -35,7 +35,8 @@ begin
         trigger_rule_id, line_oa_id, organization_id, source_type, key,
         match_path, match_vars, condition_path, condition_vars, condition_needs,
         enabled_date, frequency, period, calendar,
-        action_type, action_config, delay, retry_policy, log_all, workflow_id, workflow_node_path
+        action_type, action_config, delay, retry_policy, timeouts, log_all, workflow_id,
+        workflow_node_path
     )
     select
         l.id, l.line_oa_id, l.organization_id, l.source_type,
@@ -47,6 +48,7 @@ begin
         l.action_type, l.action_config - _pgwhen.config_keys_of_pgwhen(),
         _pgwhen.rule_delay(l.action_config -> 'delay', l.source_config),
         _pgwhen.compiled_retry_policy(l.action_config -> 'retryPolicy'),
+        _pgwhen.compiled_timeouts(l.action_config -> 'timeouts'),
         l.source_config ? 'log', l.workflow_id, l.workflow_node_path
     from live as l
     full join predicate as p on l.predicate = p.predicate
@@ -71,6 +73,7 @@ begin
         action_config = excluded.action_config,
         delay = excluded.delay,
         retry_policy = excluded.retry_policy,
+        timeouts = excluded.timeouts,
         log_all = excluded.log_all,
         workflow_id = excluded.workflow_id,
         workflow_node_path = excluded.workflow_node_path

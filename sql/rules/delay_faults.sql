@@ -231,9 +231,15 @@ select case
             follow_up_faults.follow_up #> '{actionConfig,retryPolicy}',
             follow_up_faults.at_path || '.actionConfig.retryPolicy', 'PW006'
         )
+        || _pgwhen.timeouts_faults(
+            follow_up_faults.follow_up #> '{actionConfig,timeouts}',
+            _pgwhen.timeouts_of_type(follow_up_faults.follow_up ->> 'actionType'),
+            follow_up_faults.at_path || '.actionConfig.timeouts', 'PW007'
+        )
         || _pgwhen.config_faults(
             follow_up_faults.follow_up ->> 'actionType',
-            coalesce(follow_up_faults.follow_up -> 'actionConfig', '{}') - 'retryPolicy',
+            coalesce(follow_up_faults.follow_up -> 'actionConfig', '{}')
+            - _pgwhen.config_keys_of_pgwhen(),
             follow_up_faults.at_path || '.actionConfig'
         )
 end;

@@ -27,10 +27,16 @@ begin
             register_action.options -> 'retryPolicy', 'options.retryPolicy', 'PW014'
         )
     );
-    v_options := register_action.options - 'retryPolicy'
-        || jsonb_strip_nulls(jsonb_build_object(
-            'retryPolicy', _pgwhen.compiled_retry_policy(register_action.options -> 'retryPolicy')
-        ));
+    perform _pgwhen.refuse_request(
+        _pgwhen.timeouts_faults(
+            register_action.options -> 'timeouts', null, 'options.timeouts', 'PW014'
+        )
+    );
+    v_options := register_action.options - '{retryPolicy,timeouts}'::text[]
+        || _pgwhen.compiled_options(register_action.options);
+    perform _pgwhen.warn_of_slow_heartbeat(
+        v_options -> 'timeouts', format('action type "%s"', register_action.name)
+    );
 
     insert into _pgwhen.action_type as t (name, kind, config_schema, options, registered_at)
     values (
@@ -66,21 +72,36 @@ $doc$Declare an action type that a Python handler serves; "pgwhen run" does so f
 
 config_schema, if given, is a JSON Schema (the part of it that docs/schema/README.md names) which
 the action_config of every rule saved from now on must satisfy; null accepts any object. The keys
-"delay" and "retryPolicy" are pgwhen's own and never seen by the schema. options is kept for the
+"delay", "retryPolicy" and "timeouts" are pgwhen's own and never seen by the schema. options is kept for the
 listener; {"send": true} says that the actions are sends, which a user who is no friend cannot get:
 what is pending for one is cancelled when it is due; {"retryPolicy": {…}} says how often and when
-its actions are tried, where their rules do not say otherwise: docs/retries.md.
+its actions are tried, where their rules do not say otherwise: docs/retries.md; {"timeouts": {…}}
+how long they may wait and run: docs/timeouts.md.
 Declaring the same again changes nothing; declaring differently replaces. A built-in type keeps its
 own declaration. Rules already saved stay; those that do not satisfy the schema are named in a
 WARNING.
 
 Raises PW010 for a bad name, PW011 for a name that a SQL function serves, PW012 for a schema that
 pgwhen does not understand whole, PW014 for options that are no object, a send that is not true or
-false, or a retryPolicy that cannot be.
+false, or a retryPolicy or timeouts that cannot be.
 
   select pgwhen.register_action('send_sms', '{"type": "object", "required": ["text"],
       "properties": {"text": {"type": "string", "maxLength": 160}}}');
 $doc$;
+
+-- Policy and timeouts as the engine keeps them; null values of timeouts say something.
+create or replace function _pgwhen.compiled_options(options jsonb)
+returns jsonb
+language sql
+stable
+as $$
+select coalesce(pg_catalog.jsonb_object_agg(o.key, o.value), '{}')
+from (values
+    ('retryPolicy', _pgwhen.compiled_retry_policy(compiled_options.options -> 'retryPolicy')),
+    ('timeouts', _pgwhen.compiled_timeouts(compiled_options.options -> 'timeouts'))
+) as o (key, value)
+where o.value is not null;
+$$;
 
 create or replace function _pgwhen.check_registration(name text, config_schema jsonb)
 returns void

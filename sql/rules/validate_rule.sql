@@ -150,6 +150,10 @@ select
     || _pgwhen.retry_policy_faults(
         action_faults.action_config -> 'retryPolicy', 'action_config.retryPolicy', 'PW006'
     )
+    || _pgwhen.timeouts_faults(
+        action_faults.action_config -> 'timeouts',
+        _pgwhen.timeouts_of_type(action_faults.action_type), 'action_config.timeouts', 'PW007'
+    )
     || _pgwhen.config_faults(
         action_faults.action_type,
         action_faults.action_config - _pgwhen.config_keys_of_pgwhen(),
@@ -163,7 +167,7 @@ returns text[]
 language sql
 immutable
 as $$
-select array['delay', 'retryPolicy'];
+select array['delay', 'retryPolicy', 'timeouts'];
 $$;
 
 -- By the schema of the action type, where it has one.

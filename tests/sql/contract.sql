@@ -180,6 +180,7 @@ select bag_eq(
         ('expire_actions(batch_size)'),
         ('explain(rule, user_id, event_id, line_oa_id)'),
         ('fail_actions(worker, ids, tokens, errors)'),
+        ('heartbeat_actions(worker, ids, tokens, details)'),
         ('maintain(batch_size)'),
         ('matches(condition, facts, as_of, audiences)'),
         ('mute(muted)'),

@@ -118,6 +118,7 @@ select t.can('pgwhen_worker', array[
     $$ select * from pgwhen.claim_actions('w-1') $$,
     $$ select pgwhen.complete_actions('w-1', '{}', '{}') $$,
     $$ select pgwhen.fail_actions('w-1', '{}', '{}', '{}') $$,
+    $$ select pgwhen.heartbeat_actions('w-1', '{}', '{}') $$,
     $$ select pgwhen.release_actions('w-1', '{}', '{}') $$,
     $$ select pgwhen.recover_stale_actions() $$,
     $$ select pgwhen.expire_actions() $$,
@@ -308,7 +309,8 @@ select set_eq(
     $$ select proname::text from t.call where role = 'pgwhen_worker' and schema = 'pgwhen' $$,
     array[
         'announce_worker', 'claim_actions', 'complete_actions', 'effect_once', 'exchange_actions',
-        'expire_actions', 'fail_actions', 'maintain', 'process_events', 'recover_stale_actions',
+        'expire_actions', 'fail_actions', 'heartbeat_actions', 'maintain', 'process_events',
+        'recover_stale_actions',
         'register_action', 'release_actions', 'run_ticks', 'status', 'tick', 'try_sleep', 'version',
         'wake_up'
     ],

@@ -744,7 +744,7 @@ create type _pgwhen.retry_verdict as (
 );
 
 -- Until when a pending action is to start, since when that counts, and when all its attempts end.
-create type _pgwhen.clocks as (
+create type _pgwhen.term as (
     startable_at timestamptz,
     start_by timestamptz,
     close_by timestamptz

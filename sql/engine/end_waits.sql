@@ -33,9 +33,9 @@ begin
             outcome = 'clicked',
             execute_at = v_now,
             expires_at = null,
-            startable_at = (_pgwhen.clocks_of(a, v_now)).startable_at,
-            deadline = (_pgwhen.clocks_of(a, v_now)).start_by,
-            close_by = (_pgwhen.clocks_of(a, v_now)).close_by,
+            startable_at = (_pgwhen.term_of(a, v_now)).startable_at,
+            deadline = (_pgwhen.term_of(a, v_now)).start_by,
+            close_by = (_pgwhen.term_of(a, v_now)).close_by,
             updated_at = v_now
         where a.id = any(v_before) and a.waiting
         returning a.id

@@ -93,42 +93,42 @@ begin
 end;
 $$;
 
--- The clocks of an action that can start at execute_at. close_by is set once, by the first time it
+-- The term of an action that can start at execute_at. close_by is set once, by the first time it
 -- can start.
-create or replace function _pgwhen.clocks(
+create or replace function _pgwhen.term(
     limits jsonb,
     execute_at timestamptz,
     close_by timestamptz default null
 )
-returns _pgwhen.clocks
+returns _pgwhen.term
 language sql
 immutable
 as $$
 select row(
-    case when clocks.limits ->> 'scheduleToStart' is not null then clocks.execute_at end,
-    clocks.execute_at + _pgwhen.limit_of(clocks.limits, 'scheduleToStart'),
+    case when term.limits ->> 'scheduleToStart' is not null then term.execute_at end,
+    term.execute_at + _pgwhen.limit_of(term.limits, 'scheduleToStart'),
     coalesce(
-        clocks.close_by, clocks.execute_at + _pgwhen.limit_of(clocks.limits, 'scheduleToClose')
+        term.close_by, term.execute_at + _pgwhen.limit_of(term.limits, 'scheduleToClose')
     )
-)::_pgwhen.clocks;
+)::_pgwhen.term;
 $$;
 
 -- The same of a row that is made startable at execute_at.
-create or replace function _pgwhen.clocks_of(
+create or replace function _pgwhen.term_of(
     action pgwhen.scheduled_action,
     execute_at timestamptz,
     close_by timestamptz default null
 )
-returns _pgwhen.clocks
+returns _pgwhen.term
 language plpgsql
 stable
 as $$
 begin
-    return _pgwhen.clocks(
+    return _pgwhen.term(
         _pgwhen.limits(
-            _pgwhen.timeouts_of_type(clocks_of.action.action_type), clocks_of.action.timeouts
+            _pgwhen.timeouts_of_type(term_of.action.action_type), term_of.action.timeouts
         ),
-        clocks_of.execute_at, clocks_of.close_by
+        term_of.execute_at, term_of.close_by
     );
 end;
 $$;

@@ -248,7 +248,7 @@ begin
         from (
             select
                 l.id,
-                (_pgwhen.clocks_of(l, l.startable_at)).start_by
+                (_pgwhen.term_of(l, l.startable_at)).start_by
                 + _pgwhen.time_paused(l, l.startable_at, stood_still.now) as start_by
             from pgwhen.scheduled_action as l
             where l.id = any(stood_still.ids)

@@ -37,7 +37,7 @@ begin
             d.execute_at,
             w.waits,
             l.limits,
-            _pgwhen.clocks(l.limits, d.execute_at) as clocks,
+            _pgwhen.term(l.limits, d.execute_at) as term,
             d.execute_at <= v_now
             and not w.waits
             and case when f.action_type = any(v_sql_types) then not write_actions.queue
@@ -73,9 +73,9 @@ begin
             p.workflow_id, p.workflow_node_path,
             case
                 when p.claimed then least(
-                    (p.clocks).close_by, v_now + _pgwhen.time_to_show(p.limits, v_default)
+                    (p.term).close_by, v_now + _pgwhen.time_to_show(p.limits, v_default)
                 )
-                when not p.waits then (p.clocks).start_by
+                when not p.waits then (p.term).start_by
             end,
             case when p.claimed then gen_random_uuid() end,
             case when p.claimed then write_actions.worker end,
@@ -88,10 +88,10 @@ begin
                 || jsonb_build_object('id', p.event_id, 'uuid', p.uuid)
             end,
             case when p.trigger_rule_id is null then p.chain else p.chain || p.trigger_rule_id end,
-            case when not p.waits then (p.clocks).close_by end,
-            case when not p.waits then (p.clocks).startable_at end,
+            case when not p.waits then (p.term).close_by end,
+            case when not p.waits then (p.term).startable_at end,
             case when p.claimed then _pgwhen.attempt_ends(
-                p.limits, v_default, v_now, (p.clocks).close_by
+                p.limits, v_default, v_now, (p.term).close_by
             ) end,
             case when p.claimed then _pgwhen.limit_of(p.limits, 'heartbeat') end,
             p.delay -> 'sourceConfig',

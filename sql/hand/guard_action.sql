@@ -36,10 +36,6 @@ begin
     if old.status = 'processing' then
         perform _pgwhen.refuse_by_state(old, 'changed');
     end if;
-    if new.deadline is distinct from old.deadline then
-        raise exception 'deadline of action % cannot be changed', old.id
-            using errcode = 'PW604', hint = 'Set timeouts, for example ''{"scheduleToStart": 600}''.';
-    end if;
     if new.retry_policy is distinct from old.retry_policy then
         perform _pgwhen.refuse_request(
             _pgwhen.retry_policy_faults(new.retry_policy, 'retry_policy', 'PW006')
@@ -79,33 +75,50 @@ begin
         end if;
         new.key := _pgwhen.key_after(old, new);
     end if;
-    if new.status = 'pending'
-        and (new.execute_at, new.timeouts, new.action_type)
-        is distinct from (old.execute_at, old.timeouts, old.action_type)
-    then
-        new := _pgwhen.with_clocks(new);
+    if new.status = 'pending' and _pgwhen.is_rearmed(old, new) then
+        new := _pgwhen.with_term(new);
     end if;
     new.updated_at := v_now;
     return new;
 end;
 $$;
 
-create or replace function _pgwhen.with_clocks(action pgwhen.scheduled_action)
+-- Whether what its term goes by has changed: then guard_content() sets it anew.
+create or replace function _pgwhen.is_rearmed(
+    old_row pgwhen.scheduled_action,
+    new_row pgwhen.scheduled_action
+)
+returns boolean
+language sql
+immutable
+as $$
+select (
+    (is_rearmed.new_row).execute_at,
+    (is_rearmed.new_row).timeouts,
+    (is_rearmed.new_row).action_type
+) is distinct from (
+    (is_rearmed.old_row).execute_at,
+    (is_rearmed.old_row).timeouts,
+    (is_rearmed.old_row).action_type
+);
+$$;
+
+create or replace function _pgwhen.with_term(action pgwhen.scheduled_action)
 returns pgwhen.scheduled_action
 language plpgsql
 stable
 as $$
 declare
-    v_clocks _pgwhen.clocks;
+    v_term _pgwhen.term;
 begin
     if not action.waiting then
-        v_clocks := _pgwhen.clocks_of(
+        v_term := _pgwhen.term_of(
             action, action.execute_at, case when action.retry_count > 0 then action.close_by end
         );
     end if;
-    action.startable_at := v_clocks.startable_at;
-    action.deadline := v_clocks.start_by;
-    action.close_by := v_clocks.close_by;
+    action.startable_at := v_term.startable_at;
+    action.deadline := v_term.start_by;
+    action.close_by := v_term.close_by;
     return action;
 end;
 $$;
@@ -232,10 +245,12 @@ begin
     end if;
     if (new.claim_token, new.worker, new.executed_at, new.retry_state)
         is distinct from (old.claim_token, old.worker, old.executed_at, old.retry_state)
+        or new.deadline is distinct from old.deadline and not _pgwhen.is_rearmed(old, new)
     then
         raise exception 'what was done to action % cannot be changed', old.id
             using errcode = 'PW604',
-                hint = 'claim_token, worker, executed_at and retry_state are the engine''s.';
+                hint = 'claim_token, deadline, worker, executed_at and retry_state are the '
+                    'engine''s.';
     end if;
     if new.retry_count not between 0 and greatest(old.retry_count, 1000000) then
         raise exception 'retry_count of action % cannot be %', old.id, new.retry_count
@@ -291,13 +306,14 @@ begin
             'action_type, action_config, source_config, execute_at, expires_at, created_date, '
             'workflow_id, workflow_node_path, key, origin, parent_id, event, chain, held_by, '
             'cancel_reason, delay, wait, waiting, counts_from, outcome, retry_policy, timeouts, '
-            'deadline, close_by, startable_at, attempt_ends, heartbeat_timeout, has_heartbeat',
+            'close_by, startable_at, attempt_ends, heartbeat_timeout, has_heartbeat',
             'for each row when (current_setting(''pgwhen.by_engine'', true) is distinct from '
             '''on'') execute function _pgwhen.guard_content()'
         ),
         (
             'guard_state',
-            'before update of status, claim_token, worker, retry_count, executed_at, retry_state',
+            'before update of status, claim_token, deadline, worker, retry_count, executed_at, '
+            'retry_state',
             'for each row when (current_setting(''pgwhen.by_engine'', true) is distinct from '
             '''on'') execute function _pgwhen.guard_state()'
         ),

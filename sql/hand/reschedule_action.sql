@@ -54,17 +54,17 @@ begin
         execute_at = greatest(put_at.execute_at, v_now),
         expires_at = case when w.waits then greatest(put_at.execute_at, v_now) end,
         waiting = w.waits,
-        startable_at = case when not w.waits then (w.clocks).startable_at end,
-        deadline = case when not w.waits then (w.clocks).start_by end,
-        close_by = case when not w.waits then (w.clocks).close_by end,
+        startable_at = case when not w.waits then (w.term).startable_at end,
+        deadline = case when not w.waits then (w.term).start_by end,
+        close_by = case when not w.waits then (w.term).close_by end,
         updated_at = v_now
     from (
         select
             v_action.waiting and not put_at.ends_wait as waits,
-            _pgwhen.clocks_of(
+            _pgwhen.term_of(
                 v_action, greatest(put_at.execute_at, v_now),
                 case when v_action.retry_count > 0 then v_action.close_by end
-            ) as clocks
+            ) as term
     ) as w
     where a.id = v_action.id;
 

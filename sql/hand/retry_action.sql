@@ -32,7 +32,7 @@ begin
             '; before: ', _pgwhen.by_whom('retried', retry_action.reason), a.error_message
         ),
         updated_at = v_now
-    from _pgwhen.clocks_of(v_action, v_now) as c
+    from _pgwhen.term_of(v_action, v_now) as c
     where a.id = v_action.id;
     perform _pgwhen.reserve_again(v_action);
     perform _pgwhen.ring('pgwhen_due');

@@ -743,7 +743,8 @@ create type _pgwhen.retry_verdict as (
     start_within interval
 );
 
--- Until when a pending action is to start, since when that counts, and when all its attempts end.
+-- The term of a pending action: since when it can start, until when it is to, and when all its
+-- attempts end.
 create type _pgwhen.term as (
     startable_at timestamptz,
     start_by timestamptz,

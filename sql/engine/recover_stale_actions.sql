@@ -153,7 +153,8 @@ begin
                 a.retry_count + 1, a.worker, a.heartbeat_timeout
             )
             else format('attempt %s by %s passed its deadline', a.retry_count + 1, a.worker)
-                || coalesce('; error before: ' || a.error_message, '')
+                || case when w.type = 'Timeout:ScheduleToClose'
+                    then coalesce('; last error: ' || a.error_message, '') else '' end
         end))::_pgwhen.failure
         from pgwhen.scheduled_action as a
         cross join lateral (

@@ -26,7 +26,7 @@ begin
                     when j.cancel_reason is not null and j.error -> 'cancelled' = 'true'
                         then j.error - 'type' || jsonb_build_object('message', j.cancel_reason)
                     when j.is_late and _pgwhen.is_timeout(j.error)
-                        then _pgwhen.out_of_time(j.error)
+                        then _pgwhen.out_of_time(j.error, j.error_before)
                     else j.error
                 end,
                 case
@@ -43,6 +43,7 @@ begin
             from (
                 select
                     f.action_id, f.token, f.error, a.cancel_reason, a.close_by,
+                    a.error_message as error_before,
                     case when a.cancel_reason is not null then 'cancel_requested'
                         else _pgwhen.retry_state(p.policy, f.error, a.retry_count + 1)
                     end as reason,
@@ -78,15 +79,19 @@ select coalesce(is_timeout.error ->> 'type' like 'Timeout:%', false);
 $$;
 
 -- An attempt that ran out of its time, and no time for another one is left: it is scheduleToClose
--- that ends the action.
-create or replace function _pgwhen.out_of_time(error jsonb)
+-- that ends the action, and the error before is its cause.
+create or replace function _pgwhen.out_of_time(error jsonb, error_before text)
 returns jsonb
 language sql
 stable
 as $$
 select out_of_time.error || pg_catalog.jsonb_build_object(
     'type', 'Timeout:ScheduleToClose',
-    'message', 'no time for another attempt; last error: ' || _pgwhen.error_text(out_of_time.error)
+    'message', pg_catalog.concat_ws(
+        '; ',
+        'no time for another attempt', 'last error: ' || _pgwhen.error_text(out_of_time.error),
+        'error before: ' || out_of_time.error_before
+    )
 );
 $$;
 

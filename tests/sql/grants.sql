@@ -330,7 +330,7 @@ create function t.forged(id bigint, action_type text, config jsonb) returns pgwh
 language sql as $$
 select row(
     forged.id, gen_random_uuid(), 1, null, forged.action_type, forged.config, 'default', 'default',
-    'U1', null, null, null, null, null, null
+    'U1', null, null, null, null, null, null, null, null, null
 )::pgwhen.claimed_action;
 $$;
 

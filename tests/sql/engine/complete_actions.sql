@@ -86,6 +86,7 @@ select is(
 -- The deadline passes, somebody else has it, and the first worker comes back.
 select t.it_is('2030-01-07 12:05:01+00');
 select pgwhen.recover_stale_actions();
+select t.it_is('2030-01-07 12:05:11+00');
 select is_empty(
     format(
         'select pgwhen.complete_actions(%L, %L, %L)',

@@ -22,13 +22,15 @@ select t.it_is('2030-01-07 12:00:04+00');
 select
     is(pgwhen.recover_stale_actions(), 1, 'takes back what passed its deadline, and says how many');
 select is(
-    t.state(), 'pending | 1 | 12:00:04 | Timeout: attempt 1 by w-1 passed its deadline',
-    'makes it due at once; the attempt counts'
+    t.state(),
+    'pending | 1 | 12:00:14 | Timeout:StartToClose: attempt 1 by w-1 passed its deadline',
+    'makes it due after its backoff; the attempt counts'
 );
 select is(pgwhen.recover_stale_actions(), 0, 'takes back nothing twice');
 
 create function t.die() returns integer language plpgsql as $$
 begin
+    perform t.it_is(a.execute_at) from pgwhen.scheduled_action as a;
     perform from pgwhen.claim_actions('w-2');
     perform t.it_is(_pgwhen.clock() + interval '4 seconds');
     return pgwhen.recover_stale_actions();
@@ -38,12 +40,13 @@ select t.die();
 select t.die();
 select t.die();
 select is(
-    t.state(), 'failed | 4 | 12:00:12 | Timeout: attempt 4 by w-2 passed its deadline',
+    t.state(),
+    'failed | 4 | 12:01:22 | Timeout:StartToClose: attempt 4 by w-2 passed its deadline',
     'ends as failed what dies in its last attempt'
 );
 select results_eq(
-    'select l.status, l.error_message from pgwhen.trigger_log as l',
-    $$ values ('failed', 'Timeout: attempt 4 by w-2 passed its deadline') $$, 'which is logged once'
+    'select l.status, left(l.error_message, 31) from pgwhen.trigger_log as l',
+    $$ values ('failed', 'Timeout:StartToClose: attempt 4') $$, 'which is logged once'
 );
 
 -- In batches, the oldest deadline first.

@@ -224,6 +224,7 @@ select t.process();
 select c.id, c.token from pgwhen.claim_actions('w-1') as c \gset
 select t.it_is('2030-01-07 17:06+00');
 select pgwhen.recover_stale_actions();
+select t.it_is('2030-01-07 17:06:10+00');
 select c.token as newer from pgwhen.claim_actions('w-2') as c \gset
 select is(
     array(select pgwhen.complete_actions('w-1', array[:id]::bigint[], array[:'token']::uuid[])),

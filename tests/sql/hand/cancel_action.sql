@@ -1,7 +1,7 @@
 -- pgwhen.cancel_action: at once where it waits; instead of the next try where it runs.
 begin;
 \ir ../helpers.psql
-select plan(18);
+select plan(20);
 
 select t.it_is('2030-01-07 12:00+00');
 select t.a_rule('r', frequency => 'once') as rule \gset
@@ -83,9 +83,18 @@ select results_eq(
 savepoint s;
 select t.fails('{"message": "busy"}');
 select results_eq(
+    'table t.state', $$ values ('failed', 1, 'busy') $$, 'which is not tried again where it fails'
+);
+rollback to s;
+select t.fails('{"message": "gave way", "type": "Cancelled", "cancelled": true}');
+select results_eq(
     'table t.state',
-    format($$ values ('cancelled', 1, 'cancelled by %s: stop; last error: busy') $$, session_user),
-    'which is not tried again where it fails'
+    format($$ values ('cancelled', 1, 'cancelled by %s: stop') $$, session_user),
+    'and cancelled where its worker says that it gave way'
+);
+select is(
+    (select count(*) from _pgwhen.reservation), 1::bigint,
+    'which keeps the slot: it may have sent before'
 );
 rollback to s;
 select pgwhen.complete_actions('w-1', array[a.id], array[a.claim_token])
@@ -116,7 +125,8 @@ rollback to s;
 select t.it_is('2030-01-07 13:00+00');
 select pgwhen.recover_stale_actions();
 select is(
-    (select s.status from t.state as s), 'cancelled', 'nor where its worker is lost'
+    (select concat_ws(' ', s.status, left(s.error_message, 8)) from t.state as s),
+    'failed Timeout:', 'nor where its worker is lost'
 );
 
 select finish();

@@ -1,7 +1,7 @@
 -- What each role can do, and that it can do nothing else.
 begin;
 \ir helpers.psql
-select plan(150);
+select plan(151);
 
 -- What becomes of a statement that somebody makes: 'ok', or its SQLSTATE.
 create function t.tried(role name, statement text) returns text language plpgsql as $$
@@ -369,7 +369,7 @@ select t.tried('pgwhen_worker', format(
     row(
         :claimed_id, :'claimed_token', 1, null, 'set_attribute',
         '{"attribute": "tier", "value": "forged"}'::jsonb, 'default', 'default', 'U1', null, null,
-        null, null, null, null
+        null, null, null, null, null, null, null
     )::pgwhen.claimed_action
 ));
 select is(

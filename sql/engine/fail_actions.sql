@@ -125,25 +125,36 @@ $$;
 
 create or replace function _pgwhen.error_text(error jsonb)
 returns text
-language sql
+language plpgsql
 stable
 as $$
-select pg_catalog.left(
-    pg_catalog.concat_ws(
-        ': ',
-        error_text.error ->> 'type',
-        coalesce(error_text.error ->> 'message', 'failed without a message')
-    )
-    || coalesce(
-        (
-            select string_agg(
-                '; caused by ' || concat_ws(': ', c ->> 'type', c ->> 'message'), '' order by n
+begin
+    return left(
+        concat_ws(
+            '; caused by ',
+            _pgwhen.one_error(
+                error_text.error ->> 'type',
+                coalesce(error_text.error ->> 'message', 'failed without a message')
+            ),
+            (
+                select string_agg(
+                    _pgwhen.one_error(c.cause ->> 'type', c.cause ->> 'message'),
+                    '; caused by ' order by c.n
+                )
+                from jsonb_path_query(error_text.error, 'lax $.causes[*]')
+                    with ordinality as c (cause, n)
             )
-            from jsonb_path_query(error_text.error, 'lax $.causes[*] ? (@.type() == "object")')
-                with ordinality as o (c, n)
         ),
-        ''
-    ),
-    4096
-);
+        4096
+    );
+end;
+$$;
+
+create or replace function _pgwhen.one_error(type text, message text)
+returns text
+language sql
+immutable
+as $$
+select case when one_error.type is null then one_error.message
+    else one_error.type || coalesce(': ' || one_error.message, '') end;
 $$;

@@ -1,8 +1,8 @@
 -- Timeouts, as the reference has them. An attempt ends startToClose after its claim; all of them
 -- scheduleToClose after the first could start; what heartbeats is lost when none has come for
 -- `heartbeat`; what nobody starts within scheduleToStart fails. Of startToClose and scheduleToStart
--- the missing is scheduleToClose, which neither can pass. Key by key, what is frozen with the action
--- goes before what its type says now.
+-- the missing is scheduleToClose, which neither can pass. Key by key, what is frozen with the
+-- action goes before what its type says now.
 --
 -- What a timeout becomes in a row: `deadline` of a running attempt is the first of what can end it;
 -- of a pending action, where scheduleToStart ends it, which stands still under a pause and so is
@@ -60,7 +60,7 @@ create or replace function _pgwhen.attempt_ends(
 )
 returns timestamptz
 language sql
-immutable
+stable
 as $$
 select case when attempt_ends.limits ->> 'heartbeat' is not null then least(
     attempt_ends.close_by,
@@ -102,7 +102,7 @@ create or replace function _pgwhen.term(
 )
 returns _pgwhen.term
 language sql
-immutable
+stable
 as $$
 select row(
     case when term.limits ->> 'scheduleToStart' is not null then term.execute_at end,

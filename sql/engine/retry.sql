@@ -1,8 +1,8 @@
 -- What follows a failed attempt, in Temporal's order: who asked to cancel gets no other attempt; an
 -- error that is not to be retried ends the action; so do attempts that are used up, and a next one
 -- that could not begin before scheduleToClose; else it is tried again, after what the error asks
--- for or the policy's next interval. Where it asked to cancel, and the worker says that it gave way,
--- the action ends as cancelled, else as failed.
+-- for or the policy's next interval. Where somebody asked to cancel, and the worker says that it
+-- gave way, the action ends as cancelled, else as failed.
 --
 -- The policy is looked up here and nowhere else, so that an action which succeeds pays nothing for
 -- it. Key by key: what is frozen with the action goes before what its type says now, and that

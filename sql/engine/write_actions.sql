@@ -143,7 +143,7 @@ $$;
 create or replace function _pgwhen.as_claimed(action pgwhen.scheduled_action)
 returns pgwhen.claimed_action
 language sql
-immutable
+stable
 as $$
 select row(
     (as_claimed.action).id, (as_claimed.action).claim_token, (as_claimed.action).retry_count + 1,

@@ -166,9 +166,12 @@ def test_a_cancel_waits_for_a_failure(db: Database, shop: psycopg.Connection, ac
     assert scalar(shop, "select count(*) from _pgwhen.reservation") == 1
 
 
-@pytest.mark.parametrize(("verb", "tried"), [("fail_actions", 1), ("release_actions", 0)])
+@pytest.mark.parametrize(
+    ("verb", "ends"),
+    [("fail_actions", ("failed", 1)), ("release_actions", ("cancelled", 0))],
+)
 def test_what_is_cancelled_is_not_tried_again(
-    db: Database, shop: psycopg.Connection, action: int, verb: str, tried: int
+    db: Database, shop: psycopg.Connection, action: int, verb: str, ends: tuple[str, int]
 ) -> None:
     """Cancel first: a worker that fails or gives up finds that there is no next try."""
     shop.execute("update pgwhen.setting set value = '3' where name = 'maxRetries'")
@@ -178,14 +181,14 @@ def test_what_is_cancelled_is_not_tried_again(
     told = (BUSY,) if verb == "fail_actions" else ()
     assert meanwhile(shop, worker, lambda: report(worker, verb, claims, *told), person) == {action}
     worker.commit()
-    assert state(shop) == ("cancelled", tried)
-    assert log_counts(shop) == {"cancelled": 1}
+    assert state(shop) == ends
+    assert log_counts(shop) == {ends[0]: 1}
 
 
-def test_recovery_passes_over_a_cancel_and_then_carries_it_out(
+def test_recovery_passes_over_a_cancel_and_then_heeds_it(
     db: Database, shop: psycopg.Connection, action: int
 ) -> None:
-    """Cancel first: recovery does not wait for it; afterwards it cancels instead of retrying."""
+    """Cancel first: recovery does not wait for it; afterwards there is no other attempt."""
     shop.execute("update pgwhen.setting set value = '3' where name = 'maxRetries'")
     person, recovery = db.sessions(2)
     claim(shop, "deliver")
@@ -194,7 +197,7 @@ def test_recovery_passes_over_a_cancel_and_then_carries_it_out(
     recovery.rollback()
     person.commit()
     assert scalar(shop, "select pgwhen.recover_stale_actions()") == 1
-    assert state(shop) == ("cancelled", 1)
+    assert state(shop) == ("failed", 1)
 
 
 # Run now, reschedule, update -----------------------------------------------------------------

@@ -45,7 +45,9 @@ words = pytest.mark.parametrize("word", WORDS.values(), ids=WORDS)
 @pytest.fixture
 def rule(shop: psycopg.Connection) -> int:
     """Make a rule whose actions wait for a worker; attempts are stale at once."""
-    shop.execute("insert into pgwhen.setting values ('staleProcessingMinute', '1e-7')")
+    shop.execute(
+        "insert into pgwhen.setting values ('staleProcessingMinute', '1e-7'), ('retrySeconds', '0')"
+    )
     return add_rule(shop, "r", "deliver", frequency="once")
 
 

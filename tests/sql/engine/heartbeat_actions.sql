@@ -4,7 +4,9 @@ begin;
 select plan(24);
 
 select t.it_is('2030-01-07 12:00+00');
-select pgwhen.register_action('pay', options => '{"timeouts": {"startToClose": 600, "heartbeat": 10}}');
+select pgwhen.register_action(
+    'pay', options => '{"timeouts": {"startToClose": 600, "heartbeat": 10}}'
+);
 create function t.claim() returns pgwhen.claimed_action language sql as $$
 select c from pgwhen.claim_actions('w-1') as c;
 $$;
@@ -59,7 +61,9 @@ select is(
 select is(t.beat(:'claim', 'null'), 't t f', 'null is a value like any other');
 select t.it_is('2030-01-07 12:01:05+00');
 select pgwhen.fail_actions(
-    'w-1', array[(:'claim'::pgwhen.claimed_action).id], array[(:'claim'::pgwhen.claimed_action).token],
+    'w-1',
+    array[(:'claim'::pgwhen.claimed_action).id],
+    array[(:'claim'::pgwhen.claimed_action).token],
     array['{"message": "busy", "heartbeatDetails": {"done": 7}}']::jsonb[]
 );
 select t.it_is('2030-01-07 12:02+00');
@@ -83,7 +87,9 @@ begin
     return v_lost;
 end;
 $$;
-select is(t.beat_until(:'claim', '2030-01-07 12:12+00'), 0::bigint, 'it may go on for as long as that');
+select is(
+    t.beat_until(:'claim', '2030-01-07 12:12+00'), 0::bigint, 'it may go on for as long as that'
+);
 select is(t.beat_until(:'claim', '2030-01-07 12:12:05+00'), 1::bigint, 'and no longer');
 select is(t.state(), 'pending Timeout:StartToClose:', 'however it beats');
 
@@ -93,7 +99,9 @@ select t.claim() as claim \gset
 select pgwhen.cancel_action(:action, 'stop');
 select is(t.beat(:'claim'), 't t t', 'a heartbeat hears that it is to stop');
 select pgwhen.complete_actions(
-    'w-1', array[(:'claim'::pgwhen.claimed_action).id], array[(:'claim'::pgwhen.claimed_action).token]
+    'w-1',
+    array[(:'claim'::pgwhen.claimed_action).id],
+    array[(:'claim'::pgwhen.claimed_action).token]
 );
 select is(t.state(), 'done', 'but may complete');
 select is(t.beat(:'claim'), 't f f', 'and then beats no more');

@@ -86,7 +86,9 @@ select is(
     t.row_of('U1'), 'failed | timeout | Timeout:ScheduleToStart:', 'as failed, and is not retried'
 );
 select t.fails('U3');
-select is(t.row_of('U3'), 'pending | 12:10:00 | busy', 'a failed attempt does not move scheduleToClose');
+select is(
+    t.row_of('U3'), 'pending | 12:10:00 | busy', 'a failed attempt does not move scheduleToClose'
+);
 select t.it_is('2030-01-07 12:10:01+00');
 select is(pgwhen.recover_stale_actions(), 1, 'which ends it while it waits');
 select is(t.row_of('U3'), 'failed | timeout | Timeout:ScheduleToClose:', 'as failed');
@@ -99,7 +101,10 @@ select matches(
 truncate pgwhen.scheduled_action;
 select pgwhen.schedule_action('pay', 'U1', '{"timeouts": {"scheduleToClose": 10}}');
 select t.fails('U1');
-select is(t.row_of('U1'), 'failed | timeout | busy', 'a next attempt that comes too late is not waited for');
+select is(
+    t.row_of('U1'), 'failed | timeout | busy',
+    'a next attempt that comes too late is not waited for'
+);
 
 -- Under a pause.
 truncate pgwhen.scheduled_action;

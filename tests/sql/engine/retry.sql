@@ -155,11 +155,14 @@ select is(t.fail('{"type": "Busy"}'), 'pending | 1 | 00:00:05', 'and all its att
 -- An action that is scheduled, and what follows a wait.
 truncate pgwhen.scheduled_action;
 select pgwhen.schedule_action(
-    'charge', 'U1', '{"amount": 1, "retryPolicy": {"nonRetryableErrorTypes": ["Timeout:StartToClose"]}}'
+    'charge', 'U1',
+    '{"amount": 1, "retryPolicy": {"nonRetryableErrorTypes": ["Timeout:StartToClose"]}}'
 ) as scheduled \gset
 select results_eq(
     'select a.action_config, a.retry_policy from pgwhen.scheduled_action as a',
-    $$ values ('{"amount": 1}'::jsonb, '{"nonRetryableErrorTypes": ["Timeout:StartToClose"]}'::jsonb) $$,
+    $$ values (
+        '{"amount": 1}'::jsonb, '{"nonRetryableErrorTypes": ["Timeout:StartToClose"]}'::jsonb
+    ) $$,
     'an action without a rule may have a policy'
 );
 select count(*) from pgwhen.claim_actions('w-1');
@@ -167,7 +170,10 @@ select t.it_is(_pgwhen.clock() + interval '1 hour');
 select pgwhen.recover_stale_actions();
 select results_eq(
     'select a.status, a.retry_state, a.error_message from pgwhen.scheduled_action as a',
-    $$ values ('failed', 'non_retryable', 'Timeout:StartToClose: attempt 1 by w-1 passed its deadline') $$,
+    $$ values (
+        'failed', 'non_retryable',
+        'Timeout:StartToClose: attempt 1 by w-1 passed its deadline'
+    ) $$,
     'a lost attempt is not retried where its type is listed'
 );
 

@@ -72,20 +72,20 @@ declare
     v_known bigint[];
     v_places tid[];
 begin
-    select coalesce(array_agg(h.action_id), '{}'), coalesce(array_agg(h.place), '{}')
-    into v_known, v_places
-    from (
-        select b.action_id, b.ctid as place
+    v_known := array(
+        select b.action_id
         from unnest(beat_on.ids, beat_on.tokens) as i (id, token)
         inner join _pgwhen.heartbeat as b on b.action_id = i.id and b.token = i.token
-        for no key update of b skip locked
-    ) as h;
-
+    );
+    v_places := array(
+        select b.ctid
+        from _pgwhen.heartbeat as b
+        where b.action_id = any(v_known) and b.token = any(beat_on.tokens)
+        for no key update skip locked
+    );
     update _pgwhen.heartbeat as b
     set beat_at = beat_on.now, details = coalesce(i.details, b.details)
-    from (
-        select * from unnest(beat_on.ids, beat_on.details) as u (id, details)
-    ) as i
+    from unnest(beat_on.ids, beat_on.details) as i (id, details)
     where b.ctid = any(v_places) and b.action_id = i.id;
     return array(select i from unnest(beat_on.ids) as i where i <> all(v_known));
 end;
@@ -143,8 +143,9 @@ begin
 end;
 $$;
 
--- Attempts that have ended beat no more; the details stay for another one.
-create or replace function _pgwhen.stop_beating(ids bigint[])
+-- Attempts that have ended, or those under one of the tokens, beat no more; the details stay for
+-- another one.
+create or replace function _pgwhen.stop_beating(ids bigint[], tokens uuid[] default null)
 returns void
 language plpgsql
 volatile
@@ -152,7 +153,10 @@ as $$
 begin
     update _pgwhen.heartbeat as b
     set token = null
-    where b.action_id = any(stop_beating.ids) and b.token is not null;
+    where
+        b.action_id = any(stop_beating.ids)
+        and b.token is not null
+        and (stop_beating.tokens is null or b.token = any(stop_beating.tokens));
 end;
 $$;
 

@@ -18,6 +18,7 @@ begin
     perform _pgwhen.check_claims(ids, tokens, null);
 
     perform _pgwhen.lock_actions(ids, tokens);
+    perform _pgwhen.stop_beating(ids, tokens);
 
     return query
     update pgwhen.scheduled_action as a

@@ -12,7 +12,7 @@ from tests.support import ROOT
 HERE = Path(__file__).parent
 WORDS = [
     "click", "expiry", "cancel", "claim", "re-evaluation", "recovery", "acknowledgement", "retry",
-    "pause", "disable", "wait",
+    "pause", "disable", "wait", "heartbeat",
 ]  # fmt: skip
 PAGE = (ROOT / "docs" / "races.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| (\S+) × (\S+) \|(.*)\|$", re.MULTILINE)
@@ -35,7 +35,7 @@ def list_tests(file: Path) -> set[tuple[str, str]]:
 
 
 def test_each_pair_stands_there_once() -> None:
-    """Fifty-five pairs, and two of each."""
+    """Sixty-six pairs, and two of each."""
     assert sorted(pair for pair, _ in rows()) == sorted(combinations_with_replacement(WORDS, 2))
 
 

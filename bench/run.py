@@ -14,6 +14,7 @@ import sys
 
 import claims
 import drain
+import heartbeats
 import latency
 import scheduled
 import throughput
@@ -28,6 +29,7 @@ MEASURES = {
     "claims": claims.measure,
     "drain": drain.measure,
     "scheduled": scheduled.measure,
+    "heartbeats": heartbeats.measure,
 }
 
 

@@ -27,10 +27,14 @@ begin
         perform _pgwhen.beat_first(v_new, ids, tokens, details, v_now);
     end if;
     return query
-    select i.id, a.id is not null, coalesce(a.cancel_reason is not null, false)
+    select i.id, a.cancel_requested is not null, coalesce(a.cancel_requested, false)
     from unnest(ids, tokens) with ordinality as i (id, token, n)
-    left join pgwhen.scheduled_action as a
-        on a.id = i.id and a.claim_token = i.token and a.status = 'processing'
+    left join lateral (
+        select s.cancel_reason is not null as cancel_requested
+        from pgwhen.scheduled_action as s
+        where s.id = i.id and s.claim_token = i.token and s.status = 'processing'
+        offset 0
+    ) as a on true
     order by i.n;
 end;
 $$;
@@ -57,7 +61,8 @@ $doc$;
 -- takes out of it. So a heartbeat touches scheduled_action once in an attempt, and it passes over
 -- what is locked: that attempt is just ending. Lock order: scheduled_action, then heartbeats.
 
--- Those that have beaten before, HOT. Returns the ids of the others.
+-- Those that have beaten before, HOT. Returns the ids of the others. Row by row through the key:
+-- a join would be planned for the table as it was when nothing had beaten yet.
 create or replace function _pgwhen.beat_on(
     ids bigint[],
     tokens uuid[],
@@ -69,25 +74,29 @@ language plpgsql
 volatile
 as $$
 declare
-    v_known bigint[];
-    v_places tid[];
-begin
-    v_known := array(
-        select b.action_id
+    v_new constant bigint[] := array(
+        select i.id
         from unnest(beat_on.ids, beat_on.tokens) as i (id, token)
-        inner join _pgwhen.heartbeat as b on b.action_id = i.id and b.token = i.token
+        where (
+            select h.token from _pgwhen.heartbeat as h where h.action_id = i.id
+        ) is distinct from i.token
     );
-    v_places := array(
-        select b.ctid
-        from _pgwhen.heartbeat as b
-        where b.action_id = any(v_known) and b.token = any(beat_on.tokens)
-        for no key update skip locked
+    v_places constant tid[] := array(
+        select b.place
+        from unnest(beat_on.ids, beat_on.tokens) as i (id, token)
+        cross join lateral (
+            select h.ctid as place
+            from _pgwhen.heartbeat as h
+            where h.action_id = i.id and h.token = i.token
+            for no key update skip locked
+        ) as b
     );
+begin
     update _pgwhen.heartbeat as b
     set beat_at = beat_on.now, details = coalesce(i.details, b.details)
     from unnest(beat_on.ids, beat_on.details) as i (id, details)
     where b.ctid = any(v_places) and b.action_id = i.id;
-    return array(select i from unnest(beat_on.ids) as i where i <> all(v_known));
+    return v_new;
 end;
 $$;
 
@@ -105,23 +114,29 @@ volatile
 set "pgwhen.by_engine" = on
 as $$
 declare
-    v_held bigint[];
-begin
-    v_held := array(
-        select a.id
+    v_held constant bigint[] := array(
+        select l.id
         from unnest(beat_first.ids, beat_first.tokens) as i (id, token)
-        inner join pgwhen.scheduled_action as a on a.id = i.id and a.claim_token = i.token
-        where i.id = any(beat_first.new_ids) and a.status = 'processing'
-        for no key update of a skip locked
+        inner join unnest(beat_first.new_ids) as n (id) on n.id = i.id
+        cross join lateral (
+            select a.id
+            from pgwhen.scheduled_action as a
+            where a.id = i.id and a.claim_token = i.token and a.status = 'processing'
+            for no key update skip locked
+        ) as l
     );
+begin
     update pgwhen.scheduled_action as a
     set has_heartbeat = true
     where a.id = any(v_held) and not a.has_heartbeat;
 
     insert into _pgwhen.heartbeat as b (action_id, token, beat_at, details)
-    select i.id, i.token, beat_first.now, i.details
-    from unnest(beat_first.ids, beat_first.tokens, beat_first.details) as i (id, token, details)
-    where i.id = any(v_held)
+    select distinct on (a.id) a.id, a.claim_token, beat_first.now, i.details
+    from unnest(beat_first.ids, beat_first.tokens, beat_first.details)
+        with ordinality as i (id, token, details, n)
+    inner join pgwhen.scheduled_action as a on a.id = i.id and a.claim_token = i.token
+    where a.id = any(v_held)
+    order by a.id, i.n desc
     on conflict on constraint heartbeat_pkey do update
     set
         token = excluded.token,

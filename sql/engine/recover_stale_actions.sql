@@ -71,9 +71,10 @@ end;
 $$;
 
 -- The oldest of what has passed its deadline, as failures. Those that live are told another
--- deadline: a timer is set anew once in a heartbeat timeout, not at each heartbeat. Lock order:
--- scheduled_action, then heartbeats; both SKIP LOCKED, so never waiting: what beats at this moment
--- is not stale.
+-- deadline: a timer is set anew once in a heartbeat timeout, not at each heartbeat. Where all of a
+-- page live the next one is looked at, so that they do not hide what is stale, but not for ever.
+-- Lock order: scheduled_action, then heartbeats; both SKIP LOCKED, so never waiting: what beats at
+-- this moment is not stale.
 create or replace function _pgwhen.stale(batch_size integer)
 returns _pgwhen.failure[]
 language plpgsql
@@ -81,19 +82,27 @@ volatile
 as $$
 declare
     v_now constant timestamptz := _pgwhen.write_clock();
-    v_stale constant bigint[] := array(
-        select a.id
-        from _pgwhen.bound('deadline') as b
-        cross join pgwhen.scheduled_action as a
-        where a.status = 'processing' and a.deadline >= b.since and a.deadline < v_now
-        order by a.deadline
-        limit stale.batch_size
-        for no key update of a skip locked
-    );
+    v_until constant timestamptz := v_now + _pgwhen.yield_after();
+    v_late bigint[];
+    v_stale bigint[];
 begin
-    return _pgwhen.timed_out(array(
-        select s from unnest(v_stale) as s where s <> all(_pgwhen.alive(v_stale, v_now))
-    ), v_now);
+    loop
+        v_late := array(
+            select a.id
+            from _pgwhen.bound('deadline') as b
+            cross join pgwhen.scheduled_action as a
+            where a.status = 'processing' and a.deadline >= b.since and a.deadline < v_now
+            order by a.deadline
+            limit stale.batch_size
+            for no key update of a skip locked
+        );
+        v_stale := array(
+            select unnest(v_late) except select unnest(_pgwhen.alive(v_late, v_now))
+        );
+        exit when v_stale <> '{}' or cardinality(v_late) < stale.batch_size
+            or _pgwhen.clock() > v_until;
+    end loop;
+    return _pgwhen.timed_out(v_stale, v_now);
 end;
 $$;
 
@@ -136,7 +145,7 @@ begin
     set deadline = least(a.attempt_ends, b.beat_at + a.heartbeat_timeout)
     from _pgwhen.heartbeat as b
     where a.id = any(v_moved) and b.action_id = a.id;
-    return v_moved || array(select i from unnest(v_beating) as i where i <> all(v_silent));
+    return v_moved || array(select unnest(v_beating) except select unnest(v_silent));
 end;
 $$;
 
@@ -205,13 +214,12 @@ declare
         limit unstarted.batch_size
         for no key update skip locked
     );
+    v_still constant bigint[] := _pgwhen.stood_still(v_late, v_now);
 begin
     return _pgwhen.too_late(v_closed, 'Timeout:ScheduleToClose', 'not done within its time')
         || _pgwhen.too_late(
             array(
-                select l
-                from unnest(v_late) as l
-                where l <> all(v_closed) and l <> all(_pgwhen.stood_still(v_late, v_now))
+                select unnest(v_late) except select unnest(v_closed) except select unnest(v_still)
             ),
             'Timeout:ScheduleToStart', 'no worker started it within its time'
         );

@@ -267,3 +267,22 @@ def test_a_timer_is_set_anew_once_in_a_timeout(shop: psycopg.Connection, claims:
         assert recover(shop) == 0
         versions.append(scalar(shop, "select xmin::text from pgwhen.scheduled_action"))
     assert len(set(versions)) <= 5
+
+
+def test_those_that_live_hide_nothing(shop: psycopg.Connection) -> None:
+    """A sweep of a hundred passes over a thousand that beat, and finds the one that does not."""
+    shop.execute("set deadlock_timeout = '60s'")
+    shop.execute(
+        "select pgwhen.schedule_actions("
+        "'pay', array(select 'u' || n from generate_series(1, 1000) as n))"
+    )
+    ids, tokens = (list(column) for column in zip(*claim(shop, "pay", size=1000), strict=True))
+    let_pass(shop, 1)
+    shop.execute("select pgwhen.schedule_action('pay', 'dead')")
+    claim(shop, "pay")
+    let_pass(shop, 8)
+    shop.execute("select pgwhen.heartbeat_actions('w', %s, %s)", [ids, tokens])
+    let_pass(shop, 3)
+    assert scalar(shop, "select pgwhen.recover_stale_actions(100)") == 1
+    late = "select user_id from pgwhen.scheduled_action where status = 'pending'"
+    assert scalar(shop, late) == "dead"

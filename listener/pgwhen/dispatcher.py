@@ -150,7 +150,9 @@ class Dispatcher:
         self._tasks[attempt].cancel()
 
     def _time_out(self, attempt: Attempt) -> None:
-        self._cut(attempt, ActionError("the handler ran past its deadline", type="Timeout"))
+        self._cut(
+            attempt, ActionError("the handler ran past its deadline", type="Timeout:StartToClose")
+        )
 
     def _cut(self, attempt: Attempt, error: ActionError) -> None:
         """Fail what still runs, and stop it if it can be stopped."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from .daemon import Daemon
 from .errors import PgwhenError
-from .handlers import load
+from .loader import load
 from .logs import set_up
 from .settings import Settings
 

@@ -171,7 +171,10 @@ def test_a_cancel_and_a_heartbeat(db: Database, shop: psycopg.Connection, claims
     is_first = details(shop) is None
     person, worker = db.sessions(2)
     assert beat(worker, claims, "2") == HELD
-    cancel = lambda: by_hand(person, "cancel_action", claims[0][0])  # noqa: E731
+
+    def cancel() -> str:
+        return by_hand(person, "cancel_action", claims[0][0])
+
     assert (meanwhile(shop, person, cancel, worker) if is_first else cancel()) == "ok"
     worker.commit()
     person.commit()

@@ -195,7 +195,7 @@ def test_hanging_handler_fails_at_its_deadline(listener: Process, shop: Shop, ki
 
     assert rows["plain"]["status"] == "done"
     assert rows[kind]["status"] == "failed"
-    assert rows[kind]["error_message"].startswith("Timeout: ")
+    assert rows[kind]["error_message"].startswith("Timeout:StartToClose: ")
     if kind != "hangs_in_thread":
         listener.wait_log("was cancelled")
     assert listener.running

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from pgwhen import ActionError, Result, action
 from pgwhen.errors import HandlerError, SettingsError
-from pgwhen.handlers import load
 from pgwhen.jsonb import UNREADABLE, loads, loads_if_readable
+from pgwhen.loader import load
 from pgwhen.logs import visible
 from pgwhen.outcome import error_text, json_text
 from pgwhen.settings import Settings, backoff

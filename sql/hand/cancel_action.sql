@@ -23,8 +23,8 @@ begin
     if v_action.status = 'processing' then
         raise notice 'action % %: that attempt is not interrupted, and may still succeed',
             v_action.id, _pgwhen.state_words(v_action)
-            using hint = 'If it fails or is given back, the action is cancelled and not tried '
-                'again.';
+            using hint = 'It is told with its next heartbeat. If it fails, or is given back, the '
+                'action is not tried again.';
     else
         perform _pgwhen.cancel_as_asked(array[v_action.id]);
     end if;
@@ -38,8 +38,9 @@ $doc$Cancel an action; returns its id.
 A pending one is cancelled at once: it ends as cancelled, with who and why in its row and in
 trigger_log, and if it was never tried its frequency slot is given back. One that a worker is
 running is not interrupted, for what it does may have left already; a notice says who runs it and
-until when. It is done if that attempt succeeds; failed if the attempt was the last one; else it is
-cancelled instead of tried again. The scheduled_action row has the request as cancel_reason.
+until when. The answer to its next heartbeat tells the worker, which may give way: then it is
+cancelled. It is done if the attempt succeeds, failed if it fails, and not tried again; cancelled if
+the worker gives it back. The scheduled_action row has the request as cancel_reason.
 
 Raises PW601 where there is no such action, PW602 where it has ended, PW202 outside READ COMMITTED.
 

@@ -73,8 +73,8 @@ where a.status = 'failed';
 
 comment on view pgwhen.failed_actions is
 $$Actions that ended as failed, with the last error, why it was the last one (retry_state:
-non_retryable, maximum_attempts_reached or cancel_requested) and the call that tries each again, for
-the setting actionRetention. Looks at all that has ended: some seconds for 10 million.
+non_retryable, maximum_attempts_reached, timeout or cancel_requested) and the call that tries each
+again, for the setting actionRetention. Looks at all that has ended: some seconds for 10 million.
 
   select * from pgwhen.failed_actions where executed_at > now() - interval '1 hour';
 $$;

@@ -1,7 +1,7 @@
 -- _pgwhen.retry_verdicts: what follows a failed attempt, by the policy in force.
 begin;
 \ir ../helpers.psql
-select plan(59);
+select plan(60);
 
 -- The interval ---------------------------------------------------------------------------------
 
@@ -223,6 +223,14 @@ select is(
 select is(
     t.cancelled_and_failed('{"type": "Busy", "nonRetryable": true}'),
     'failed | 1 | cancel_requested', 'which is the first of the reasons'
+);
+
+truncate pgwhen.scheduled_action;
+select t.an_action(action_type => 'charge');
+update pgwhen.scheduled_action set retry_policy = '{"initialInterval": "2 minutes"}';
+select is(
+    t.fail('{"type": "Cancelled", "cancelled": true}'), 'pending | 1 | 00:02:00',
+    'a worker that gives way unasked has failed as any other'
 );
 
 -- The slot of the frequency.

@@ -290,8 +290,14 @@ def test_a_lock_on_the_runs_stops_nothing(ticking: Ticking, boss: psycopg.Connec
 @pytest.mark.real_time
 @pytest.mark.timeout(150)
 def test_it_ticks_with_no_listener(ticking: Ticking) -> None:
-    """P7. An event is processed by pg_cron's job, owned by a role that is no superuser."""
-    with ticking.connect() as conn:
+    """P7. An event is processed by pg_cron's job, owned by a role that is no superuser.
+
+    pg_cron 1.4 forgets to look when its table changes while it reads it, as in the first moments of
+    this server: where its minute has passed and nothing ran, another change makes it look.
+    """
+    with ticking.connect() as conn, ticking.connect("keeper") as keeper:
+        if not conn.execute("select from cron.job_run_details").fetchall():
+            keeper.execute("select pgwhen.enable_cron()")
         try:
             run = wait_until(
                 conn,

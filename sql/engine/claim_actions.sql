@@ -49,8 +49,8 @@ begin
                     a.close_by
                 ) end,
             heartbeat_timeout = case when a.timeouts is not null or v_limits ? a.action_type
-                then _pgwhen.limit_of(
-                    _pgwhen.limits(v_limits -> a.action_type, a.timeouts), 'heartbeat'
+                then _pgwhen.heartbeat_time(
+                    _pgwhen.limits(v_limits -> a.action_type, a.timeouts), v_default
                 ) end,
             updated_at = v_now
         where a.id = any(v_ids)

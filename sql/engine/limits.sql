@@ -51,6 +51,16 @@ select least(
 );
 $$;
 
+-- How often an attempt is to heartbeat, which its end may shorten; null where it need not.
+create or replace function _pgwhen.heartbeat_time(limits jsonb, default_time interval)
+returns interval
+language sql
+immutable
+as $$
+select case when heartbeat_time.limits ->> 'heartbeat' is not null
+    then _pgwhen.time_to_show(heartbeat_time.limits, heartbeat_time.default_time) end;
+$$;
+
 -- Until when an attempt that is to heartbeat may go on; null where its deadline says it all.
 create or replace function _pgwhen.attempt_ends(
     limits jsonb,

@@ -93,7 +93,7 @@ begin
             case when p.claimed then _pgwhen.attempt_ends(
                 p.limits, v_default, v_now, (p.term).close_by
             ) end,
-            case when p.claimed then _pgwhen.limit_of(p.limits, 'heartbeat') end,
+            case when p.claimed then _pgwhen.heartbeat_time(p.limits, v_default) end,
             p.delay -> 'sourceConfig',
             p.delay - array['sourceConfig', 'wait'],
             p.retry_policy,

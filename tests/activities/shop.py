@@ -98,6 +98,11 @@ class Shop:
         config = {"timeouts": dict(timeouts or {}), "retryPolicy": dict(policy or {})}
         return int(scalar(self._conn, SCHEDULE, Jsonb(config), delay))
 
+    def begin(self) -> Held:
+        """Claim the one action that is due."""
+        [held] = self.claim()
+        return held
+
     def claim(self) -> dict[Held, Claim]:
         """Claim all that is due."""
         rows = self._conn.execute(CLAIM.encode()).fetchall()
@@ -116,7 +121,7 @@ class Shop:
 
     def fail(self, held: Held, **error: Any) -> bool:
         """Report a failure; tell whether it counted."""
-        return self._report("fail_actions", held, {"message": "no", **error})
+        return self._report("fail_actions", held, error)
 
     def _report(self, verb: str, held: Held, *told: dict[str, Any]) -> bool:
         call = f"select pgwhen.{verb}('w', array[%s]::bigint[], array[%s]::uuid[]"
@@ -128,6 +133,10 @@ class Shop:
     def cancel(self, action: int) -> None:
         """Ask for an action to be cancelled."""
         self._conn.execute("select pgwhen.cancel_action(%s, 'stop')", [action])
+
+    def retry(self, action: int) -> None:
+        """Let an ended action be tried again."""
+        self._conn.execute("select pgwhen.retry_action(%s)", [action])
 
     def pause(self) -> None:
         """Pause the type."""
@@ -143,6 +152,10 @@ class Shop:
         while scalar(self._conn, "select pgwhen.recover_stale_actions()"):
             pass
 
+    def now(self) -> int:
+        """Return how many seconds have passed."""
+        return int(scalar(self._conn, "select app.seconds(_pgwhen.clock())"))
+
     def states(self) -> dict[int, State]:
         """Return how every action stands."""
         return {
@@ -151,6 +164,15 @@ class Shop:
                 STATES.encode()
             )
         }
+
+    def state(self) -> State:
+        """Return how the only action stands."""
+        [state] = self.states().values()
+        return state
+
+    def error(self) -> str:
+        """Return the whole error of the only action."""
+        return str(scalar(self._conn, "select error_message from pgwhen.scheduled_action"))
 
 
 def _head(message: str | None) -> str | None:

@@ -351,6 +351,7 @@ class Machine(RuleBasedStateMachine):
         return choices[pick % len(choices)]
 
 
+@pytest.mark.timeout(0 if SOAK else 600)  # Hypothesis shortens a trace that fails for minutes
 def test_traces(the_shop: Shop) -> None:
     """The database does with every trace what the model does, and every step is met."""
     met: Counter[Any] = Counter()

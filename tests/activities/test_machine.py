@@ -194,18 +194,23 @@ class Machine(RuleBasedStateMachine):
         pick=picks,
         kind=st.sampled_from(["Busy", "Rejected"]),
         delay=st.none() | st.integers(0, 15),
+        to_the_last=st.booleans(),
         details=details,
     )
     @precondition(lambda self: self._hands())
     @counted
-    def fail(self, pick: int, kind: str, delay: int | None, details: Any) -> None:
-        """Report a failure after which another attempt may do better."""
+    def fail(
+        self, pick: int, kind: str, delay: int | None, details: Any, *, to_the_last: bool
+    ) -> None:
+        """Report a failure after which another attempt may do better, or comes just too late."""
+        held = self._one(self._hands(), pick)
+        activity = self.activities[held.action]
+        if delay is not None and to_the_last and activity.close_by is not None:
+            delay = max(0, activity.close_by - self.now - delay % 2)
         told = {} if delay is None else {"nextRetryDelay": delay}
         if details is not KEEP:
             told["heartbeatDetails"] = details
-        held = self._one(self._hands(), pick)
-        failure = Failure(kind, next_retry_delay=delay, details=details)
-        self.activities[held.action].fail(self.now, failure)
+        activity.fail(self.now, Failure(kind, next_retry_delay=delay, details=details))
         assert self.shop.fail(held, type=kind, **told)
 
     @rule(pick=picks)

@@ -213,7 +213,11 @@ class Activity:
         self.paused_at = None
 
     def timers(self) -> Iterator[Timer]:
-        """Yield the timers that run. Who looks late finds several over: the first counts."""
+        """Yield the timers that run, the one that ends the most first.
+
+        Who looks late finds several over, and that one counts; Temporal, whose timers do not wait
+        for anybody to look, would take the earliest.
+        """
         if not self.is_over and self.close_by is not None:
             yield Timer(self.close_by, "Timeout:ScheduleToClose")
         to_start = self.limits.schedule_to_start

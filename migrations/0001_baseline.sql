@@ -469,7 +469,7 @@ on pgwhen.scheduled_action (user_id) where wait is not null;
 create index idx_scheduled_action_processing
 on pgwhen.scheduled_action (deadline) where status = 'processing';
 create index idx_scheduled_action_start_by
-on pgwhen.scheduled_action (action_type, deadline)
+on pgwhen.scheduled_action (deadline)
 where status = 'pending' and held_by is null and deadline is not null;
 create index idx_scheduled_action_close_by
 on pgwhen.scheduled_action (close_by) where status = 'pending' and close_by is not null;
@@ -501,10 +501,11 @@ create table _pgwhen.past_pause (
     action_type text,
     line_oa_id text,
     trigger_rule_id bigint,
-    during tstzrange not null
+    paused_at timestamptz not null,
+    resumed_at timestamptz not null
 );
 
-create index past_pause_end_idx on _pgwhen.past_pause (upper(during));
+create index past_pause_resumed_at_idx on _pgwhen.past_pause (resumed_at);
 
 -- What running actions have told of their progress, and when: see
 -- sql/engine/heartbeat_actions.sql. Narrow, and without an index on time, so that a heartbeat is a

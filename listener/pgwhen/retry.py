@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from .durations import LONGEST, SHORTEST, fits, seconds
 from .errors import HandlerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-_MILLISECOND = 0.001
-_TEN_YEARS = 315_360_000
+    from datetime import timedelta
 
 
 @dataclass(frozen=True)
@@ -43,9 +41,9 @@ class Retry:
     def policy(self) -> dict[str, Any]:
         """What the database is told."""
         policy = {
-            "initialInterval": _seconds(self.initial_interval),
+            "initialInterval": seconds(self.initial_interval),
             "backoffCoefficient": self.backoff_coefficient,
-            "maximumInterval": _seconds(self.maximum_interval),
+            "maximumInterval": seconds(self.maximum_interval),
             "maximumAttempts": self.maximum_attempts,
             "nonRetryableErrorTypes": list(self.non_retryable) or None,
         }
@@ -53,27 +51,17 @@ class Retry:
 
     def _demands(self) -> Iterator[tuple[str, bool, str]]:
         """Yield each argument's name, whether it is right, and what to write; stop at the first."""
-        first, longest = _seconds(self.initial_interval), _seconds(self.maximum_interval)
+        first, longest = seconds(self.initial_interval), seconds(self.maximum_interval)
         hint = "Give seconds or a timedelta, from {} to ten years."
-        is_good = _fits(first, _MILLISECOND, _TEN_YEARS)
+        is_good = fits(first, SHORTEST, LONGEST)
         yield "initial_interval", is_good, hint.format("a millisecond")
-        is_good = _fits(longest, first or _MILLISECOND, _TEN_YEARS)
+        is_good = fits(longest, first or SHORTEST, LONGEST)
         yield "maximum_interval", is_good, hint.format("initial_interval")
         hint = "Give a number from 1, for the same interval each time, to 1e10."
-        yield "backoff_coefficient", _fits(self.backoff_coefficient, 1, 1e10), hint
+        yield "backoff_coefficient", fits(self.backoff_coefficient, 1, 1e10), hint
         hint = "Give a whole number to 1000000, the first attempt included; 0 is without a limit."
-        is_good = _fits(self.maximum_attempts, 0, 1_000_000)
+        is_good = fits(self.maximum_attempts, 0, 1_000_000)
         yield "maximum_attempts", is_good and not isinstance(self.maximum_attempts, float), hint
         hint = 'Give a list of types of errors, for example ["BankRejected"].'
         yield "non_retryable", isinstance(self.non_retryable, (list, tuple)), hint
         yield "non_retryable", all(isinstance(t, str) and t for t in self.non_retryable), hint
-
-
-def _seconds(interval: Any) -> Any:
-    return interval.total_seconds() if isinstance(interval, timedelta) else interval
-
-
-def _fits(value: Any, least: float, most: float) -> bool:
-    """Whether *value* is None or a number between the bounds, which NaN is not."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return value is None or (is_number and least <= value <= most)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from typing import TYPE_CHECKING
 
+from .durations import LONGEST, SHORTEST, fits, seconds
 from .errors import HandlerError
 
-_MILLISECOND = 0.001
-_TEN_YEARS = 315_360_000
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,7 @@ class Timeouts:
     def __post_init__(self) -> None:
         """Refuse what is no time, with the name of the argument."""
         for name, value in vars(self).items():
-            seconds = _seconds(value)
-            is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
-            if value is not None and not (is_number and _MILLISECOND <= seconds <= _TEN_YEARS):
+            if not fits(seconds(value), SHORTEST, LONGEST):
                 raise HandlerError(
                     f"{name} is {value!r}",
                     hint="Give seconds or a timedelta, from a millisecond to ten years.",
@@ -42,8 +41,4 @@ class Timeouts:
             "scheduleToClose": self.schedule_to_close,
             "scheduleToStart": self.schedule_to_start,
         }
-        return {name: _seconds(value) for name, value in told.items() if value is not None}
-
-
-def _seconds(value: float | timedelta) -> float:
-    return value.total_seconds() if isinstance(value, timedelta) else value
+        return {name: seconds(value) for name, value in told.items() if value is not None}

@@ -99,7 +99,7 @@ begin
         ('pgwhen.scheduled_action', 'status', 'pending, processing, done, failed or cancelled.'),
         ('pgwhen.scheduled_action', 'retry_count', 'Attempts that have ended without success.'),
         ('pgwhen.scheduled_action', 'deadline',
-            'When the next timer of a running attempt is looked at: then it is taken back, unless a heartbeat has moved the timer on. Of a pending action: when scheduleToStart is.'),
+            'When the next timer of a running attempt is looked at: then it is taken back, unless a heartbeat has moved the timer on. Of a pending action: when scheduleToStart is; the end of 9999 while a pause holds it.'),
         ('pgwhen.scheduled_action', 'timeouts',
             'What its rule, or whoever scheduled it, said of timeouts, in seconds; what it does not say, the action type and the settings do.'),
         ('pgwhen.scheduled_action', 'close_by',

@@ -37,23 +37,18 @@ begin
             worker = claim_actions.worker,
             deadline = least(
                 a.close_by,
-                v_now + case when a.timeouts is not null or v_limits ? a.action_type
-                    then _pgwhen.time_to_show(
-                        _pgwhen.limits(v_limits -> a.action_type, a.timeouts), v_default
-                    )
-                    else v_default end
-            ),
-            attempt_ends = case when a.timeouts is not null or v_limits ? a.action_type
-                then _pgwhen.attempt_ends(
-                    _pgwhen.limits(v_limits -> a.action_type, a.timeouts), v_default, v_now,
-                    a.close_by
-                ) end,
-            heartbeat_timeout = case when a.timeouts is not null or v_limits ? a.action_type
-                then _pgwhen.heartbeat_time(
+                v_now + _pgwhen.time_to_show(
                     _pgwhen.limits(v_limits -> a.action_type, a.timeouts), v_default
-                ) end,
+                )
+            ),
+            attempt_ends = _pgwhen.attempt_ends(
+                _pgwhen.limits(v_limits -> a.action_type, a.timeouts), v_default, v_now, a.close_by
+            ),
+            heartbeat_timeout = _pgwhen.heartbeat_time(
+                _pgwhen.limits(v_limits -> a.action_type, a.timeouts), v_default
+            ),
             updated_at = v_now
-        where a.id = any(v_ids)
+        where a.id = any(v_ids) and (a.close_by >= v_now) is not false
         returning (_pgwhen.as_claimed(a)).*
     )
     select c.*
@@ -69,9 +64,9 @@ Each claimed action carries a token (the fence for every later call about it), t
 attempt from 1, and a deadline: after that recover_stale_actions() gives it to somebody else and
 the token is worth nothing. With a heartbeat_timeout (seconds) it does so earlier, when no
 heartbeat_actions() has come for so long; heartbeat_details are what earlier attempts told by it,
-and maybe_done says that one of them may have carried the action out. Concurrent callers never get the same action and never wait for each
-other. What is paused is not claimed. batch_size defaults to the setting batchSize, action_types to
-all that no SQL function serves.
+and maybe_done says that one of them may have carried the action out. Concurrent callers never get
+the same action and never wait for each other. What is paused is not claimed. batch_size defaults to
+the setting batchSize, action_types to all that no SQL function serves.
 
 Raises PW202 outside READ COMMITTED, PW301 for an empty worker name or a batch_size below 1.
 

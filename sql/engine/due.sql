@@ -1,5 +1,6 @@
 -- What is due: along idx_scheduled_action_pending for each type, idx_scheduled_action_processing
--- for deadlines, idx_scheduled_action_waiting for expiries, each scan from its floor (floor.sql).
+-- for deadlines, idx_scheduled_action_waiting for expiries, two more for what is to have been
+-- started and done, each scan from its floor (floor.sql).
 -- Positions are times in microseconds; of rows with the same time the lower id comes first. So
 -- whoever makes a row due reads the clock by write_clock(), and makes it due no earlier. A row that
 -- is below its floor all the same (a clock that went back, a write as a replica) is found by
@@ -80,6 +81,17 @@ from (
 ) as n;
 $$;
 
+-- For a scan of its own statement, in which the time is a bound of the index under any plan.
+create or replace function _pgwhen.scan_since(floor_name text)
+returns timestamptz
+language plpgsql
+volatile
+as $$
+begin
+    return (select b.since from _pgwhen.bound(scan_since.floor_name) as b);
+end;
+$$;
+
 -- When the first action of a type that nobody has claimed is due, between two times: what was moved
 -- or cancelled before it was due is in the way above as well.
 create or replace function _pgwhen.first_due(
@@ -117,6 +129,35 @@ where
     and a.deadline >= first_deadline.since
     and a.deadline <= first_deadline.until
 order by a.deadline
+limit 1;
+$$;
+
+-- When the first pending action is to have been started, and to have been done.
+create or replace function _pgwhen.first_start(since timestamptz, until timestamptz)
+returns setof timestamptz
+language sql
+stable
+as $$
+select a.deadline
+from pgwhen.scheduled_action as a
+where
+    a.status = 'pending'
+    and a.held_by is null
+    and a.deadline >= first_start.since
+    and a.deadline <= first_start.until
+order by a.deadline
+limit 1;
+$$;
+
+create or replace function _pgwhen.first_close(since timestamptz, until timestamptz)
+returns setof timestamptz
+language sql
+stable
+as $$
+select a.close_by
+from pgwhen.scheduled_action as a
+where a.status = 'pending' and a.close_by >= first_close.since and a.close_by <= first_close.until
+order by a.close_by
 limit 1;
 $$;
 
@@ -176,7 +217,8 @@ end;
 $$;
 
 -- The lowest position, and there the lowest id, between two times of what the floor of that name is
--- about. Deadlines are those of whole claims: their order within an instant has no bound.
+-- about. Deadlines are those of whole claims: their order within an instant has no bound; nor has
+-- that of the terms of pending actions.
 create or replace function _pgwhen.lowest(
     floor_name text,
     since timestamptz,
@@ -193,6 +235,10 @@ declare
 begin
     if lowest.floor_name = 'deadline' then
         select d into v_at from _pgwhen.first_deadline(lowest.since, lowest.until) as d;
+    elsif lowest.floor_name = 'start' then
+        select d into v_at from _pgwhen.first_start(lowest.since, lowest.until) as d;
+    elsif lowest.floor_name = 'close' then
+        select d into v_at from _pgwhen.first_close(lowest.since, lowest.until) as d;
     elsif lowest.floor_name = 'expiry' then
         select d.at, d.id into v_at, lowest.id
         from _pgwhen.first_expiry(lowest.since, lowest.since_id, lowest.until) as d;

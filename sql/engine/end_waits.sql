@@ -33,9 +33,9 @@ begin
             outcome = 'clicked',
             execute_at = v_now,
             expires_at = null,
-            startable_at = (_pgwhen.term_of(a, v_now)).startable_at,
-            deadline = (_pgwhen.term_of(a, v_now)).start_by,
-            close_by = (_pgwhen.term_of(a, v_now)).close_by,
+            (startable_at, deadline, close_by) = (
+                select t.startable_at, t.start_by, t.close_by from _pgwhen.term_of(a, v_now) as t
+            ),
             updated_at = v_now
         where a.id = any(v_before) and a.waiting
         returning a.id

@@ -37,7 +37,8 @@ select row(
     (firing_of.rule).trigger_rule_id, (firing_of.rule).organization_id,
     (firing_of.rule).frequency, (firing_of.rule).period, (firing_of.rule).calendar,
     (firing_of.rule).action_type, (firing_of.rule).action_config, (firing_of.rule).delay,
-    (firing_of.rule).retry_policy, (firing_of.rule).timeouts, null, (firing_of.rule).log_all, (firing_of.rule).workflow_id,
+    (firing_of.rule).retry_policy, (firing_of.rule).timeouts, null, (firing_of.rule).log_all,
+    (firing_of.rule).workflow_id,
     (firing_of.rule).workflow_node_path, null, null, null
 )::_pgwhen.firing;
 $$;

@@ -158,14 +158,18 @@ begin
 end;
 $$;
 
--- Attempts that have ended, or those under one of the tokens, beat no more; the details stay for
--- another one.
+-- Attempts that have ended, or those under one of the tokens, beat no more. The details stay for
+-- another one, but where the action is done.
 create or replace function _pgwhen.stop_beating(ids bigint[], tokens uuid[] default null)
 returns void
 language plpgsql
 volatile
 as $$
 begin
+    delete from _pgwhen.heartbeat as b
+    using pgwhen.scheduled_action as a
+    where b.action_id = any(stop_beating.ids) and a.id = b.action_id and a.status = 'done';
+
     update _pgwhen.heartbeat as b
     set token = null
     where

@@ -1,12 +1,12 @@
--- Timeouts, as the reference has them. An attempt ends startToClose after its claim; all of them
+-- Timeouts, as Temporal has them. An attempt ends startToClose after its claim; all of them
 -- scheduleToClose after the first could start; what heartbeats is lost when none has come for
--- `heartbeat`; what nobody starts within scheduleToStart fails. Of startToClose and scheduleToStart
--- the missing is scheduleToClose, which neither can pass. Key by key, what is frozen with the
--- action goes before what its type says now.
+-- `heartbeat`; what nobody starts within scheduleToStart fails. A missing startToClose is
+-- scheduleToClose, which none of them can pass. Key by key, what is frozen with the action goes
+-- before what its type says now.
 --
 -- What a timeout becomes in a row: `deadline` of a running attempt is the first of what can end it;
 -- of a pending action, where scheduleToStart ends it, which stands still under a pause and so is
--- looked at again when it comes (recover_stale_actions). close_by does not stand still.
+-- looked at again when it comes (unstarted.sql). close_by does not stand still.
 
 create or replace function _pgwhen.limits(of_type jsonb, of_action jsonb)
 returns jsonb
@@ -103,12 +103,11 @@ begin
 end;
 $$;
 
--- The term of an action that can start at execute_at. close_by is set once, by the first time it
--- can start.
+-- The term of an action that can start at execute_at, and could for the first time at first_at.
 create or replace function _pgwhen.term(
     limits jsonb,
     execute_at timestamptz,
-    close_by timestamptz default null
+    first_at timestamptz
 )
 returns _pgwhen.term
 language sql
@@ -117,82 +116,68 @@ as $$
 select row(
     case when term.limits ->> 'scheduleToStart' is not null then term.execute_at end,
     term.execute_at + _pgwhen.limit_of(term.limits, 'scheduleToStart'),
-    coalesce(
-        term.close_by, term.execute_at + _pgwhen.limit_of(term.limits, 'scheduleToClose')
-    )
+    term.first_at + _pgwhen.limit_of(term.limits, 'scheduleToClose')
 )::_pgwhen.term;
 $$;
 
--- The same of a row that is made startable at execute_at.
+-- The same of a row that is made startable at execute_at: its time goes on from its first attempt.
 create or replace function _pgwhen.term_of(
     action pgwhen.scheduled_action,
-    execute_at timestamptz,
-    close_by timestamptz default null
+    execute_at timestamptz
 )
 returns _pgwhen.term
 language plpgsql
 stable
 as $$
+declare
+    v_limits constant jsonb := _pgwhen.limits_of(action);
 begin
     return _pgwhen.term(
-        _pgwhen.limits(
-            _pgwhen.timeouts_of_type(term_of.action.action_type), term_of.action.timeouts
-        ),
-        term_of.execute_at, term_of.close_by
+        v_limits, term_of.execute_at,
+        coalesce(
+            case when action.retry_count > 0
+                then action.close_by - _pgwhen.limit_of(v_limits, 'scheduleToClose') end,
+            term_of.execute_at
+        )
     );
 end;
 $$;
 
--- How long an action has been under a pause between two moments: now and then several at a time.
-create or replace function _pgwhen.time_paused(
-    action pgwhen.scheduled_action,
-    since timestamptz,
-    until timestamptz
-)
-returns interval
+create or replace function _pgwhen.limits_of(action pgwhen.scheduled_action)
+returns jsonb
 language plpgsql
 stable
 as $$
 begin
-    return (
-        select coalesce(sum(upper(s.span) - lower(s.span)), interval '0')
-        from unnest((
-            select range_agg(d.during) * tstzmultirange(tstzrange(time_paused.since, time_paused.until))
-            from (
-                select h.during
-                from _pgwhen.past_pause as h
-                where
-                    upper(h.during) > time_paused.since
-                    and _pgwhen.scope_covers(
-                        h.action_type, h.line_oa_id, h.trigger_rule_id, time_paused.action
-                    )
-                union all
-                select tstzrange(p.paused_at, null)
-                from _pgwhen.pause as p
-                where _pgwhen.scope_covers(
-                    p.action_type, p.line_oa_id, p.trigger_rule_id, time_paused.action
-                )
-            ) as d
-        )) as s (span)
-    );
+    return _pgwhen.limits(_pgwhen.timeouts_of_type(action.action_type), action.timeouts);
 end;
 $$;
 
-create or replace function _pgwhen.scope_covers(
-    action_type text,
-    line_oa_id text,
-    trigger_rule_id bigint,
-    action pgwhen.scheduled_action
+-- A pending row that a person has changed, with its term. A scheduleToClose that is another now
+-- counts from when the old one did. Neither time lies where nobody looks any more.
+create or replace function _pgwhen.with_term(
+    new_row pgwhen.scheduled_action,
+    old_row pgwhen.scheduled_action,
+    now timestamptz
 )
-returns boolean
-language sql
-immutable
+returns pgwhen.scheduled_action
+language plpgsql
+stable
 as $$
-select
-    coalesce(scope_covers.action_type = (scope_covers.action).action_type, true)
-    and coalesce(scope_covers.line_oa_id = (scope_covers.action).line_oa_id, true)
-    and (
-        scope_covers.trigger_rule_id is null
-        or scope_covers.trigger_rule_id is not distinct from (scope_covers.action).trigger_rule_id
-    );
+declare
+    v_row pgwhen.scheduled_action := with_term.new_row;
+    v_change constant interval :=
+        _pgwhen.limit_of(_pgwhen.limits_of(new_row), 'scheduleToClose')
+        - _pgwhen.limit_of(_pgwhen.limits_of(old_row), 'scheduleToClose');
+    v_term _pgwhen.term;
+begin
+    if not v_row.waiting then
+        v_row.close_by := v_row.close_by + v_change;
+        v_term := _pgwhen.term_of(v_row, v_row.execute_at);
+    end if;
+    v_row.startable_at := v_term.startable_at;
+    v_row.deadline := greatest(v_term.start_by, case when v_term.start_by is not null then now end);
+    v_row.close_by := greatest(v_term.close_by, case when v_term.close_by is not null then now end);
+    return v_row;
+end;
 $$;

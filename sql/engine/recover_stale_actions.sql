@@ -13,9 +13,10 @@ declare
     v_done integer;
 begin
     perform _pgwhen.require_read_committed('recover_stale_actions');
-    perform _pgwhen.raise_time_floors('{deadline}');
-    v_done := _pgwhen.recover(_pgwhen.stale(v_batch_size));
-    v_done := v_done + _pgwhen.give_up(_pgwhen.unstarted(v_batch_size));
+    perform _pgwhen.raise_time_floors('{deadline,start,close}');
+    v_done := _pgwhen.recover(
+        _pgwhen.stale(v_batch_size) || _pgwhen.unstarted(v_batch_size)
+    );
     if v_done > 0 then
         perform _pgwhen.ring('pgwhen_due');
     end if;
@@ -37,7 +38,8 @@ Raises PW202 outside READ COMMITTED, PW301 for a batch_size below 1.
   select pgwhen.recover_stale_actions();
 $doc$;
 
--- As many of the failures together as go: what raises is halved, down to the one that did.
+-- As many of the failures together as go: what raises is halved, down to the one that did. Those
+-- with a token are of attempts, those without of actions that nobody has started.
 create or replace function _pgwhen.recover(failures _pgwhen.failure[])
 returns integer
 language plpgsql
@@ -52,6 +54,7 @@ begin
     while v_todo <> '{}' loop
         begin
             perform _pgwhen.try_again(v_todo[:v_size], _pgwhen.write_clock());
+            perform _pgwhen.settle(_pgwhen.too_late(v_todo[:v_size]));
             set constraints all immediate;
             v_done := v_done + cardinality(v_todo[:v_size]);
         exception
@@ -83,19 +86,22 @@ as $$
 declare
     v_now constant timestamptz := _pgwhen.write_clock();
     v_until constant timestamptz := v_now + _pgwhen.yield_after();
+    v_since constant timestamptz := _pgwhen.scan_since('deadline');
     v_late bigint[];
     v_stale bigint[];
 begin
     loop
         v_late := array(
             select a.id
-            from _pgwhen.bound('deadline') as b
-            cross join pgwhen.scheduled_action as a
-            where a.status = 'processing' and a.deadline >= b.since and a.deadline < v_now
+            from pgwhen.scheduled_action as a
+            where a.status = 'processing' and a.deadline >= v_since and a.deadline < v_now
             order by a.deadline
             limit stale.batch_size
-            for no key update of a skip locked
+            for no key update skip locked
         );
+        if v_late = '{}' then
+            return '{}';
+        end if;
         v_stale := array(
             select unnest(v_late) except select unnest(_pgwhen.alive(v_late, v_now))
         );
@@ -179,147 +185,6 @@ begin
 end;
 $$;
 
--- Pending actions that have passed the time in which they were to start, or all their time, as
--- endings. What stood still under a pause meanwhile is looked at again later; what a pause of its
--- type holds now is not looked at, for nothing can be late then but scheduleToClose.
-create or replace function _pgwhen.unstarted(batch_size integer)
-returns _pgwhen.ending[]
-language plpgsql
-volatile
-as $$
-declare
-    v_now constant timestamptz := _pgwhen.write_clock();
-    v_late constant bigint[] := array(
-        select d.id
-        from unnest(_pgwhen.unpaused_types(_pgwhen.all_types())) as t (name)
-        cross join lateral (
-            select a.id
-            from pgwhen.scheduled_action as a
-            where
-                a.status = 'pending'
-                and a.held_by is null
-                and a.action_type = t.name
-                and a.deadline < v_now
-            order by a.deadline
-            limit unstarted.batch_size
-            for no key update skip locked
-        ) as d
-        limit unstarted.batch_size
-    );
-    v_closed constant bigint[] := array(
-        select a.id
-        from pgwhen.scheduled_action as a
-        where a.status = 'pending' and a.close_by < v_now
-        order by a.close_by
-        limit unstarted.batch_size
-        for no key update skip locked
-    );
-    v_still constant bigint[] := _pgwhen.stood_still(v_late, v_now);
-begin
-    return _pgwhen.too_late(v_closed, 'Timeout:ScheduleToClose', 'not done within its time')
-        || _pgwhen.too_late(
-            array(
-                select unnest(v_late) except select unnest(v_closed) except select unnest(v_still)
-            ),
-            'Timeout:ScheduleToStart', 'no worker started it within its time'
-        );
-end;
-$$;
-
-create or replace function _pgwhen.all_types()
-returns text[]
-language plpgsql
-stable
-as $$
-begin
-    return array(select t.name from _pgwhen.action_type as t);
-end;
-$$;
-
--- Those of the actions that a pause has stopped for a while: they are looked at again when their
--- time is really over, under a pause in a minute at the earliest.
-create or replace function _pgwhen.stood_still(ids bigint[], now timestamptz)
-returns bigint[]
-language plpgsql
-volatile
-set "pgwhen.by_engine" = on
-as $$
-declare
-    v_still bigint[];
-begin
-    with still as (
-        update pgwhen.scheduled_action as a
-        set deadline = greatest(
-            s.start_by,
-            case when _pgwhen.is_paused(a.action_type, a.line_oa_id, a.trigger_rule_id)
-                then stood_still.now + interval '1 minute' end
-        )
-        from (
-            select
-                l.id,
-                (_pgwhen.term_of(l, l.startable_at)).start_by
-                + _pgwhen.time_paused(l, l.startable_at, stood_still.now) as start_by
-            from pgwhen.scheduled_action as l
-            where l.id = any(stood_still.ids)
-        ) as s
-        where a.id = s.id and s.start_by >= stood_still.now
-        returning a.id
-    )
-    select coalesce(array_agg(s.id), '{}') into v_still from still as s;
-    return v_still;
-end;
-$$;
-
--- What was never tried was certainly not delivered, and gives its slot back.
-create or replace function _pgwhen.too_late(ids bigint[], type text, message text)
-returns _pgwhen.ending[]
-language plpgsql
-volatile
-as $$
-begin
-    return array(
-        select _pgwhen.ending_of_action(
-            a.id, null, 'failed',
-            concat_ws('; last error: ', too_late.type || ': ' || too_late.message, a.error_message),
-            give_back => not _pgwhen.was_tried(a), retry_state => 'timeout'
-        )
-        from pgwhen.scheduled_action as a
-        where a.id = any(too_late.ids)
-        order by a.id
-    );
-end;
-$$;
-
--- As recover() does; the one that raises is looked at again in a minute.
-create or replace function _pgwhen.give_up(endings _pgwhen.ending[])
-returns integer
-language plpgsql
-volatile
-as $$
-declare
-    v_half constant integer := cardinality(give_up.endings) / 2;
-    v_why text;
-begin
-    if give_up.endings = '{}' then
-        return 0;
-    end if;
-    begin
-        perform _pgwhen.settle(give_up.endings);
-        set constraints all immediate;
-        return cardinality(give_up.endings);
-    exception
-        when assert_failure or others then
-            get stacked diagnostics v_why = message_text;
-            v_why := sqlstate || ': ' || v_why;
-    end;
-    if v_half = 0 then
-        perform _pgwhen.recover_later(give_up.endings[1].action_id, v_why);
-        return 0;
-    end if;
-    return _pgwhen.give_up(give_up.endings[:v_half]) + _pgwhen.give_up(give_up.endings[v_half + 1:]);
-end;
-$$;
-
 -- What cannot be taken back (a trigger of the application raises, say) gives way to the others.
 create or replace function _pgwhen.recover_later(action_id bigint, why text)
 returns void
@@ -332,9 +197,10 @@ declare
 begin
     update pgwhen.scheduled_action as a
     set
-        deadline = v_now + interval '1 minute',
-        close_by = case when a.close_by is not null
-            then greatest(a.close_by, v_now + interval '1 minute') end,
+        deadline = case when a.deadline is not null then v_now + interval '1 minute' end,
+        close_by = greatest(
+            a.close_by, case when a.close_by is not null then v_now + interval '1 minute' end
+        ),
         error_message = 'cannot be recovered: ' || recover_later.why,
         updated_at = v_now
     where a.id = recover_later.action_id;

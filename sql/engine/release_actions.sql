@@ -26,10 +26,10 @@ begin
         status = 'pending',
         execute_at = v_now,
         claim_token = null,
+        (startable_at, deadline) = (
+            select t.startable_at, t.start_by from _pgwhen.term_of(a, v_now) as t
+        ),
         attempt_ends = null,
-        startable_at = case when a.startable_at is not null then v_now end,
-        deadline = case when a.startable_at is not null
-            then (_pgwhen.term_of(a, v_now)).start_by end,
         updated_at = v_now
     from unnest(ids, tokens) as i (id, token)
     where a.id = any(ids) and a.id = i.id and a.status = 'processing' and a.claim_token = i.token

@@ -69,15 +69,21 @@ security definer
 set search_path = pg_catalog, pg_temp
 set "pgwhen.by_engine" = on
 as $$
+declare
+    v_now constant timestamptz := _pgwhen.write_clock();
 begin
     update pgwhen.scheduled_action as a
     set
         status = 'pending',
-        execute_at = _pgwhen.clock() + interval '1 second',
+        execute_at = v_now + interval '1 second',
         error_message = 'put off: the rows it needs are locked by somebody else',
         claim_token = null,
-        deadline = null,
-        updated_at = _pgwhen.clock()
+        (startable_at, deadline) = (
+            select t.startable_at, t.start_by
+            from _pgwhen.term_of(a, v_now + interval '1 second') as t
+        ),
+        attempt_ends = null,
+        updated_at = v_now
     where a.id = (
         select m.id
         from pgwhen.scheduled_action as m

@@ -37,7 +37,7 @@ begin
             d.execute_at,
             w.waits,
             l.limits,
-            _pgwhen.term(l.limits, d.execute_at) as term,
+            _pgwhen.term(l.limits, d.execute_at, d.execute_at) as term,
             d.execute_at <= v_now
             and not w.waits
             and case when f.action_type = any(v_sql_types) then not write_actions.queue

@@ -76,7 +76,7 @@ begin
         new.key := _pgwhen.key_after(old, new);
     end if;
     if new.status = 'pending' and _pgwhen.is_rearmed(old, new) then
-        new := _pgwhen.with_term(new);
+        new := _pgwhen.with_term(new, old, v_now);
     end if;
     new.updated_at := v_now;
     return new;
@@ -101,26 +101,6 @@ select (
     (is_rearmed.old_row).timeouts,
     (is_rearmed.old_row).action_type
 );
-$$;
-
-create or replace function _pgwhen.with_term(action pgwhen.scheduled_action)
-returns pgwhen.scheduled_action
-language plpgsql
-stable
-as $$
-declare
-    v_term _pgwhen.term;
-begin
-    if not action.waiting then
-        v_term := _pgwhen.term_of(
-            action, action.execute_at, case when action.retry_count > 0 then action.close_by end
-        );
-    end if;
-    action.startable_at := v_term.startable_at;
-    action.deadline := v_term.start_by;
-    action.close_by := v_term.close_by;
-    return action;
-end;
 $$;
 
 -- What makes an action the one it is; of one that has ended, the event may be erased.

@@ -30,11 +30,31 @@ returns boolean
 language sql
 immutable
 as $$
+select _pgwhen.scope_covers(
+    (pause_covers.pause).action_type, (pause_covers.pause).line_oa_id,
+    (pause_covers.pause).trigger_rule_id,
+    pause_covers.action_type, pause_covers.line_oa_id, pause_covers.rule_id
+);
+$$;
+
+-- Whether the scope of a pause, where null is all, has an action of this kind in it.
+create or replace function _pgwhen.scope_covers(
+    scope_type text,
+    scope_account text,
+    scope_rule bigint,
+    action_type text,
+    line_oa_id text,
+    rule_id bigint
+)
+returns boolean
+language sql
+immutable
+as $$
 select
-    coalesce((pause_covers.pause).action_type = pause_covers.action_type, true)
-    and coalesce((pause_covers.pause).line_oa_id = pause_covers.line_oa_id, true)
-    and case when (pause_covers.pause).trigger_rule_id is null then true
-        else (pause_covers.pause).trigger_rule_id is not distinct from pause_covers.rule_id end;
+    coalesce(scope_covers.scope_type = scope_covers.action_type, true)
+    and coalesce(scope_covers.scope_account = scope_covers.line_oa_id, true)
+    and case when scope_covers.scope_rule is null then true
+        else scope_covers.scope_rule is not distinct from scope_covers.rule_id end;
 $$;
 
 -- Why an action of this kind is held, by the oldest pause that covers it; null where none does.
@@ -67,6 +87,41 @@ volatile
 as $$
 begin
     return _pgwhen.pause_reason(action_type, line_oa_id, rule_id) is not null;
+end;
+$$;
+
+-- How long an action has been under a pause between two moments: now and then several at a time.
+create or replace function _pgwhen.time_paused(
+    action pgwhen.scheduled_action,
+    since timestamptz,
+    until timestamptz
+)
+returns interval
+language plpgsql
+stable
+as $$
+begin
+    return (
+        select coalesce(sum(upper(s.span) - lower(s.span)), interval '0')
+        from unnest((
+            select
+                range_agg(tstzrange(p.paused_at, p.resumed_at))
+                * tstzmultirange(tstzrange(time_paused.since, time_paused.until))
+            from (
+                select h.action_type, h.line_oa_id, h.trigger_rule_id, h.paused_at, h.resumed_at
+                from _pgwhen.past_pause as h
+                where h.resumed_at > time_paused.since
+                union all
+                select n.action_type, n.line_oa_id, n.trigger_rule_id, n.paused_at, null
+                from _pgwhen.pause as n
+            ) as p
+            where _pgwhen.scope_covers(
+                p.action_type, p.line_oa_id, p.trigger_rule_id,
+                time_paused.action.action_type, time_paused.action.line_oa_id,
+                time_paused.action.trigger_rule_id
+            )
+        )) as s (span)
+    );
 end;
 $$;
 

@@ -61,10 +61,7 @@ begin
     from (
         select
             v_action.waiting and not put_at.ends_wait as waits,
-            _pgwhen.term_of(
-                v_action, greatest(put_at.execute_at, v_now),
-                case when v_action.retry_count > 0 then v_action.close_by end
-            ) as term
+            _pgwhen.term_of(v_action, greatest(put_at.execute_at, v_now)) as term
     ) as w
     where a.id = v_action.id;
 

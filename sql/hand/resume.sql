@@ -31,8 +31,14 @@ begin
     end if;
     v_now := _pgwhen.write_clock();
     update pgwhen.scheduled_action as a
-    set held_by = null, execute_at = greatest(a.execute_at, v_now)
+    set
+        held_by = null,
+        execute_at = greatest(a.execute_at, v_now),
+        deadline = greatest(
+            _pgwhen.start_by(a, v_now), case when a.deadline is not null then v_now end
+        )
     where a.status = 'pending' and a.held_by = v_pause.id;
+    perform _pgwhen.bring_back(v_pause, v_now);
 
     raise log 'pgwhen: % resumed (%) by %: %',
         _pgwhen.scope_words(action_type, line_oa_id, rule), resume.mode, session_user,
@@ -89,12 +95,33 @@ begin
                     'Nothing is paused.'
                 );
     end if;
-    insert into _pgwhen.past_pause (action_type, line_oa_id, trigger_rule_id, during)
+    insert into _pgwhen.past_pause
+        (action_type, line_oa_id, trigger_rule_id, paused_at, resumed_at)
     values (
-        v_pause.action_type, v_pause.line_oa_id, v_pause.trigger_rule_id,
-        tstzrange(v_pause.paused_at, greatest(v_pause.paused_at, _pgwhen.clock()))
+        v_pause.action_type, v_pause.line_oa_id, v_pause.trigger_rule_id, v_pause.paused_at,
+        greatest(v_pause.paused_at, _pgwhen.clock())
     );
     return v_pause;
+end;
+$$;
+
+-- What was to start meanwhile, by a clock that has stood still, and was put away.
+create or replace function _pgwhen.bring_back(pause _pgwhen.pause, now timestamptz)
+returns void
+language plpgsql
+volatile
+set "pgwhen.by_engine" = on
+as $$
+begin
+    update pgwhen.scheduled_action as a
+    set deadline = greatest(_pgwhen.start_by(a, bring_back.now), bring_back.now)
+    where
+        a.status = 'pending'
+        and a.held_by is null
+        and a.deadline = _pgwhen.put_away()
+        and _pgwhen.pause_covers(
+            bring_back.pause, a.action_type, a.line_oa_id, a.trigger_rule_id
+        );
 end;
 $$;
 

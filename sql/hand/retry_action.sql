@@ -25,14 +25,14 @@ begin
         held_by = null,
         cancel_reason = null,
         retry_state = null,
-        startable_at = c.startable_at,
-        deadline = c.start_by,
-        close_by = c.close_by,
+        startable_at = t.startable_at,
+        deadline = t.start_by,
+        close_by = t.close_by,
         error_message = concat_ws(
             '; before: ', _pgwhen.by_whom('retried', retry_action.reason), a.error_message
         ),
         updated_at = v_now
-    from _pgwhen.term_of(v_action, v_now) as c
+    from _pgwhen.term(_pgwhen.limits_of(v_action), v_now, v_now) as t
     where a.id = v_action.id;
     perform _pgwhen.reserve_again(v_action);
     perform _pgwhen.ring('pgwhen_due');

@@ -137,7 +137,7 @@ where w.seen_at < _pgwhen.clock() - interval '1 day';
 
 -- So few that they can be kept for longer than anything waits for a worker.
 delete from _pgwhen.past_pause as p
-where upper(p.during) < _pgwhen.clock() - interval '1 year';
+where p.resumed_at < _pgwhen.clock() - interval '1 year';
 
 -- Of workers that never came back; their events wait in the outbox for anybody.
 delete from _pgwhen.suspect as s

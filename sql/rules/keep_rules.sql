@@ -24,6 +24,7 @@ declare
     v_now constant timestamptz := _pgwhen.clock();
 begin
     perform _pgwhen.refuse_bad_rule(to_jsonb(new));
+    perform _pgwhen.warn_of_timeouts(new);
     new.created_date := coalesce(new.created_date, v_now);
     new.updated_date := v_now;
     new.enabled_date := case
@@ -59,6 +60,7 @@ begin
         old.line_oa_id, old.organization_id
     ) then
         perform _pgwhen.refuse_bad_rule(to_jsonb(new));
+        perform _pgwhen.warn_of_timeouts(new);
     end if;
 
     new.created_date := coalesce(new.created_date, old.created_date);
@@ -92,6 +94,25 @@ begin
             schema = 'pgwhen',
             table = 'trigger_rule',
             column = split_part(split_part(v_faults[1].path, '.', 1), '[', 1);
+end;
+$$;
+
+-- Of a rule that says something of timeouts itself; else registering its type has warned.
+create or replace function _pgwhen.warn_of_timeouts(rule pgwhen.trigger_rule)
+returns void
+language plpgsql
+stable
+as $$
+begin
+    if rule.action_config ? 'timeouts' then
+        perform _pgwhen.warn_of_slow_heartbeat(
+            _pgwhen.limits(
+                _pgwhen.timeouts_of_type(rule.action_type),
+                _pgwhen.compiled_timeouts(rule.action_config -> 'timeouts')
+            ),
+            format('rule "%s"', rule.name)
+        );
+    end if;
 end;
 $$;
 

@@ -72,11 +72,12 @@ $doc$Declare an action type that a Python handler serves; "pgwhen run" does so f
 
 config_schema, if given, is a JSON Schema (the part of it that docs/schema/README.md names) which
 the action_config of every rule saved from now on must satisfy; null accepts any object. The keys
-"delay", "retryPolicy" and "timeouts" are pgwhen's own and never seen by the schema. options is kept for the
-listener; {"send": true} says that the actions are sends, which a user who is no friend cannot get:
-what is pending for one is cancelled when it is due; {"retryPolicy": {…}} says how often and when
-its actions are tried, where their rules do not say otherwise: docs/retries.md; {"timeouts": {…}}
-how long they may wait and run: docs/timeouts.md.
+"delay", "retryPolicy" and "timeouts" are pgwhen's own and never seen by the schema. options is kept
+for the listener; {"send": true} says that the actions are sends, which a user who is no friend
+cannot get: what is pending for one is cancelled when it is due; {"retryPolicy": {…}} says how often
+and when its actions are tried, where their rules do not say otherwise: docs/retries.md;
+{"timeouts": {…}} how long they may wait and run: docs/timeouts.md, with a WARNING for a heartbeat
+that is not well below startToClose.
 Declaring the same again changes nothing; declaring differently replaces. A built-in type keeps its
 own declaration. Rules already saved stay; those that do not satisfy the schema are named in a
 WARNING.

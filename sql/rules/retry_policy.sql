@@ -40,8 +40,43 @@ select $${
 }$$::pg_catalog.jsonb;
 $doc$;
 
--- First keys and types, and where these are right, whether they make sense together.
 create or replace function _pgwhen.retry_policy_faults(policy jsonb, at_path text, code text)
+returns _pgwhen.fault[]
+language plpgsql
+stable
+as $$
+declare
+    v_faults constant _pgwhen.fault[] := _pgwhen.span_faults(
+        policy, array['initialInterval', 'maximumInterval'], _pgwhen.retry_policy_schema(),
+        at_path, code
+    );
+begin
+    if cardinality(v_faults) = 0
+        and _pgwhen.span_seconds(policy -> 'maximumInterval')
+        < _pgwhen.span_seconds(policy -> 'initialInterval')
+    then
+        return _pgwhen.one_fault(
+            _pgwhen.path_to(at_path, 'maximumInterval'),
+            format(
+                'is shorter than initialInterval, %s',
+                _pgwhen.excerpt(policy -> 'initialInterval')
+            ),
+            _pgwhen.retry_policy_schema() #>> '{properties,maximumInterval,description}', code
+        );
+    end if;
+    return v_faults;
+end;
+$$;
+
+-- Of an object in which some keys are spans of time: first keys and types, and where these are
+-- right, whether each span can be one. What is not there is right.
+create or replace function _pgwhen.span_faults(
+    config jsonb,
+    spans text[],
+    schema jsonb,
+    at_path text,
+    code text
+)
 returns _pgwhen.fault[]
 language plpgsql
 stable
@@ -49,55 +84,25 @@ as $$
 declare
     v_faults _pgwhen.fault[];
 begin
-    if retry_policy_faults.policy is null then
+    if config is null then
         return '{}';
     end if;
-    v_faults := _pgwhen.schema_faults(
-        _pgwhen.retry_policy_schema(), retry_policy_faults.policy, retry_policy_faults.at_path,
-        retry_policy_faults.code
-    );
+    v_faults := _pgwhen.schema_faults(schema, config, at_path, code);
     if cardinality(v_faults) > 0 then
         return v_faults;
     end if;
-    return _pgwhen.interval_faults(
-        retry_policy_faults.policy, retry_policy_faults.at_path, retry_policy_faults.code
+    return array(
+        select
+            row(
+                _pgwhen.path_to(at_path, s.key),
+                'is no interval from a millisecond to ten years, got '
+                || _pgwhen.excerpt(config -> s.key),
+                schema #>> array['properties', s.key, 'description'], code
+            )::_pgwhen.fault
+        from unnest(spans) as s (key)
+        where config -> s.key <> 'null' and _pgwhen.span_seconds(config -> s.key) is null
     );
 end;
-$$;
-
-create or replace function _pgwhen.interval_faults(policy jsonb, at_path text, code text)
-returns _pgwhen.fault[]
-language sql
-stable
-as $$
-select array(
-    select
-        row(
-            _pgwhen.path_to(interval_faults.at_path, f.key), f.message,
-            _pgwhen.retry_policy_schema() #>> array['properties', f.key, 'description'],
-            interval_faults.code
-        )::_pgwhen.fault
-    from (
-        select
-            k.key,
-            'is no interval from a millisecond to ten years, got '
-            || _pgwhen.excerpt(interval_faults.policy -> k.key) as message
-        from unnest(array['initialInterval', 'maximumInterval']) as k (key)
-        where
-            interval_faults.policy ? k.key
-            and _pgwhen.retry_seconds(interval_faults.policy -> k.key) is null
-        union all
-        select
-            'maximumInterval',
-            format(
-                'is shorter than initialInterval, %s',
-                _pgwhen.excerpt(interval_faults.policy -> 'initialInterval')
-            )
-        where
-            _pgwhen.retry_seconds(interval_faults.policy -> 'maximumInterval')
-            < _pgwhen.retry_seconds(interval_faults.policy -> 'initialInterval')
-    ) as f
-);
 $$;
 
 -- A policy as the engine keeps it: the keys that are given, intervals in seconds; null for none.
@@ -109,16 +114,16 @@ as $$
 select case when compiled_retry_policy.policy <> '{}' then
     compiled_retry_policy.policy || pg_catalog.jsonb_strip_nulls(pg_catalog.jsonb_build_object(
         'initialInterval',
-        _pgwhen.retry_seconds(compiled_retry_policy.policy -> 'initialInterval'),
+        _pgwhen.span_seconds(compiled_retry_policy.policy -> 'initialInterval'),
         'maximumInterval',
-        _pgwhen.retry_seconds(compiled_retry_policy.policy -> 'maximumInterval')
+        _pgwhen.span_seconds(compiled_retry_policy.policy -> 'maximumInterval')
     ))
 end;
 $$;
 
 -- Null where it is no interval, or none that a policy can have. The style is set because it changes
 -- how signs are read.
-create or replace function _pgwhen.retry_seconds(value jsonb)
+create or replace function _pgwhen.span_seconds(value jsonb)
 returns numeric
 language plpgsql
 stable
@@ -129,9 +134,9 @@ as $$
 declare
     v_seconds numeric;
 begin
-    v_seconds := case jsonb_typeof(retry_seconds.value)
-        when 'number' then retry_seconds.value::numeric
-        when 'string' then extract(epoch from (retry_seconds.value #>> '{}')::interval)
+    v_seconds := case jsonb_typeof(span_seconds.value)
+        when 'number' then span_seconds.value::numeric
+        when 'string' then extract(epoch from (span_seconds.value #>> '{}')::interval)
     end;
     return case
         when v_seconds between 0.001 and 315360000 then trim_scale(round(v_seconds, 6))

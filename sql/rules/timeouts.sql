@@ -18,7 +18,7 @@ select $${
         },
         "startToClose": {
             "type": ["number", "string", "null"], "minimum": 0.001, "maximum": 315360000,
-            "description": "\"30 seconds\" or a number of seconds, from 0.001 to ten years; null: none."
+            "description": "\"30 s\" or a number of seconds, from 0.001 to ten years; null: none."
         },
         "scheduleToClose": {
             "type": ["number", "string", "null"], "minimum": 0.001, "maximum": 315360000,
@@ -26,7 +26,7 @@ select $${
         },
         "heartbeat": {
             "type": ["number", "string", "null"], "minimum": 0.001, "maximum": 315360000,
-            "description": "\"10 seconds\" or a number of seconds, from 0.001 to ten years; null: none."
+            "description": "\"10 s\" or a number of seconds, from 0.001 to ten years; null: none."
         }
     }
 }$$::pg_catalog.jsonb;
@@ -44,29 +44,11 @@ language plpgsql
 stable
 as $$
 declare
-    v_faults _pgwhen.fault[];
+    v_faults constant _pgwhen.fault[] := _pgwhen.span_faults(
+        timeouts, array['scheduleToStart', 'startToClose', 'scheduleToClose', 'heartbeat'],
+        _pgwhen.timeouts_schema(), at_path, code
+    );
 begin
-    if timeouts_faults.timeouts is null then
-        return '{}';
-    end if;
-    v_faults := _pgwhen.schema_faults(
-        _pgwhen.timeouts_schema(), timeouts_faults.timeouts, timeouts_faults.at_path,
-        timeouts_faults.code
-    );
-    if cardinality(v_faults) > 0 then
-        return v_faults;
-    end if;
-    v_faults := array(
-        select
-            row(
-                _pgwhen.path_to(timeouts_faults.at_path, t.key),
-                'is no time from a millisecond to ten years, got ' || _pgwhen.excerpt(t.value),
-                _pgwhen.timeouts_schema() #>> array['properties', t.key, 'description'],
-                timeouts_faults.code
-            )::_pgwhen.fault
-        from jsonb_each(timeouts_faults.timeouts) as t
-        where t.value <> 'null' and _pgwhen.retry_seconds(t.value) is null
-    );
     if cardinality(v_faults) = 0 and _pgwhen.is_endless(
         _pgwhen.limits(timeouts_faults.of_type, timeouts_faults.timeouts)
     ) then
@@ -115,7 +97,7 @@ stable
 as $$
 begin
     return (
-        select jsonb_object_agg(t.key, _pgwhen.retry_seconds(t.value))
+        select jsonb_object_agg(t.key, _pgwhen.span_seconds(t.value))
         from jsonb_each(compiled_timeouts.timeouts) as t
     );
 end;
@@ -134,7 +116,8 @@ declare
     );
 begin
     if v_heartbeat > v_close / 2 then
-        raise warning '%: a heartbeat every % s finds a dead worker hardly before startToClose, % s',
+        raise warning
+            '%: a heartbeat every % s finds a dead worker hardly before startToClose, % s',
             whose, v_heartbeat, v_close
             using hint = 'Give heartbeat a tenth of startToClose or less.';
     end if;

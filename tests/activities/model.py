@@ -178,7 +178,7 @@ class Activity:
 
     def complete(self) -> None:
         """End well, whatever has been asked for meanwhile."""
-        self._see(status="done", error=None, log_rows=1)
+        self._see(status="done", error=None, details=None, log_rows=1)
 
     def fail(self, now: int, failure: Failure) -> None:
         """Count the failed attempt; wait for another one, or end."""

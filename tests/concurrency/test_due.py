@@ -102,6 +102,37 @@ def test_a_look_at_nothing_due_walks_no_dead_rows(
     old.commit()
 
 
+def test_a_sweep_of_what_nobody_started_walks_no_dead_rows(
+    db: Database, shop: psycopg.Connection
+) -> None:
+    """P9. 15,000 that passed scheduleToStart and scheduleToClose, under an old snapshot."""
+    shop.execute(
+        "select pgwhen.register_action('deliver', options =>"
+        """ '{"timeouts": {"scheduleToStart": 0.001, "scheduleToClose": 0.001}}')"""
+    )
+    old = read_long(db)
+    shop.execute(
+        "select pgwhen.schedule_actions("
+        "'deliver', array(select 'u' || n from generate_series(1, %s) as n))",
+        [DONE],
+    )
+    swept = 0
+    while swept < DONE:
+        age_floor(shop)
+        swept += scalar(shop, "select pgwhen.recover_stale_actions(1000)")
+    let_time_pass(shop)
+    for column in ("deadline", "close_by"):
+        walk = buffers(
+            shop,
+            "select from pgwhen.scheduled_action where status = 'pending' and held_by is null"
+            f" and {column} is not null order by {column} limit 1",
+        )
+        assert walk > FEW // 2, "the dead rows are not in the way, so this test shows nothing"
+
+    assert look(shop, "select pgwhen.recover_stale_actions()") < FEW
+    old.commit()
+
+
 def test_a_claim_among_many_of_one_instant_walks_no_dead_rows(
     db: Database, shop: psycopg.Connection
 ) -> None:

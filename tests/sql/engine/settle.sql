@@ -25,7 +25,7 @@ select set_eq(
         and p.prosrc ~* 'update\s+pgwhen\.scheduled_action'
     $$,
     array[
-        'settle', 'alive', 'beat_first', 'keep_last_details', 'stood_still',
+        'settle', 'alive', 'beat_first', 'bring_back', 'keep_last_details', 'stood_still',
         'claim_actions', 'release_actions', 'try_again', 'put_off', 'click_waits',
         'log_late_clicks', 'recover_later', 'cancel_action', 'retry_action', 'put_at', 'sift',
         'resume'

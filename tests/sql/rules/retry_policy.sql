@@ -139,7 +139,7 @@ from (values
 ) as c (policy, compiled);
 set local intervalstyle = 'sql_standard';
 select is(
-    _pgwhen.retry_seconds('"-1 day 26 hours"'), 7200::numeric,
+    _pgwhen.span_seconds('"-1 day 26 hours"'), 7200::numeric,
     'reads an interval alike in every style'
 );
 reset intervalstyle;

@@ -80,3 +80,28 @@ def test_registering_names_the_rules_that_do_not_fit(
         '7 rules have an action_config that "send_sms" does not accept: '
         '"r0", "r1", "r2", "r3", "r4", …'
     )
+
+
+SLOW = '{"timeouts": {"startToClose": 20, "heartbeat": 11}}'
+QUICK = '{"timeouts": {"startToClose": 20, "heartbeat": 10}}'
+
+
+@pytest.mark.parametrize(("timeouts", "heard"), [(SLOW, 1), (QUICK, 0)])
+def test_a_heartbeat_should_be_quick(
+    session: psycopg.Connection,
+    warnings: list[tuple[str | None, str | None]],
+    timeouts: str,
+    heard: int,
+) -> None:
+    """Said of a type and of a rule that is not well below startToClose, once for each."""
+    session.execute("select pgwhen.register_action('pay', options => %s)", [timeouts])
+    said = "a heartbeat every 11 s finds a dead worker hardly before startToClose, 20 s"
+    assert [message for message, _ in warnings] == [f'action type "pay": {said}'] * heard
+    warnings.clear()
+
+    session.execute(SAVE, ["a", "pay", timeouts])
+    session.execute("update pgwhen.trigger_rule set cooldown_seconds = 5")
+    session.execute(SAVE, ["b", "pay", "{}"])
+    assert [message and message.partition(":")[0] for message, _ in warnings] == (
+        ['rule "a"', 'rule "a"'] * heard
+    )

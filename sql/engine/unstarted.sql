@@ -59,9 +59,9 @@ select array(
 );
 $$;
 
--- Those of the actions whose clock has stood still under a pause. What a pause holds now is put away
--- until resume() brings it back, so that a sweep meets it once; the others are looked at again when
--- their time is over.
+-- Those of the actions whose clock has stood still under a pause. What a pause holds now is put
+-- away until resume() brings it back, so that a sweep meets it once; the others are looked at again
+-- when their time is over.
 create or replace function _pgwhen.stood_still(ids bigint[], now timestamptz)
 returns bigint[]
 language plpgsql

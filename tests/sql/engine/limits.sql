@@ -147,7 +147,10 @@ select t.it_is('2030-01-07 16:00+00');
 select pgwhen.schedule_action('pay', 'U1');
 select t.fails('U1');
 select t.it_is('2030-01-07 16:00:05+00');
-select is(t.row_of('U1'), 'pending | 16:01:10 | 16:10:00 | busy', 'its time began with the first attempt');
+select is(
+    t.row_of('U1'), 'pending | 16:01:10 | 16:10:00 | busy',
+    'its time began with the first attempt'
+);
 update pgwhen.scheduled_action set timeouts = '{"scheduleToClose": 60}';
 select is(t.row_of('U1'), 'pending | 16:01:10 | 16:01:00 | busy', 'and another one from then on');
 update pgwhen.scheduled_action set timeouts = '{"scheduleToClose": null, "scheduleToStart": null}';
@@ -162,7 +165,9 @@ truncate pgwhen.scheduled_action;
 select pgwhen.schedule_action('pay', 'U1');
 select t.it_is('2030-01-07 16:00:30+00');
 select _pgwhen.put_off(c) from pgwhen.claim_actions('w-1') as c;
-select matches(t.row_of('U1'), 'pending \| 16:01:31 \| 16:10:05', 'in time from when it is due again');
+select matches(
+    t.row_of('U1'), 'pending \| 16:01:31 \| 16:10:05', 'in time from when it is due again'
+);
 
 select finish();
 rollback;

@@ -293,6 +293,7 @@ volatile
 security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
 begin
     if not _pgwhen.chore_is_due('lower_floors', interval '1 minute') then

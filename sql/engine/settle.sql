@@ -19,6 +19,7 @@ language plpgsql
 volatile
 set enable_nestloop = off
 set enable_bitmapscan = off
+set jit = off
 set "pgwhen.by_engine" = on
 as $$
 declare

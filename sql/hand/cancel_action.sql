@@ -4,7 +4,6 @@ language plpgsql
 volatile
 security definer
 set search_path = pg_catalog, pg_temp
-set jit = off
 set "pgwhen.by_engine" = on
 as $$
 declare

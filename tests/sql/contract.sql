@@ -1,7 +1,7 @@
 -- What holds for everything in the two schemas, read from the catalog. Each check is a query for
 -- offenders; controls below it show that the query finds one.
 begin;
-select plan(24);
+select plan(26);
 \ir operation/cron.psql
 
 create function pg_temp.ours() returns setof oid language sql stable as $$
@@ -128,6 +128,15 @@ cross join
     ) as e
 where not (e.level = 'warning' and e.sqlstate = '42804');
 
+-- A plan that is turned off costs 10 billion, at which Postgres compiles what would take 1 ms.
+create view pg_temp.compiled as
+select p.oid::regprocedure::text as offender
+from pg_proc as p
+where
+    p.pronamespace in (select pg_temp.ours())
+    and exists (select from unnest(p.proconfig) as c where c like 'enable%=off')
+    and 'jit=off' <> all(p.proconfig);
+
 create view pg_temp.idle_trigger_function as
 select p.oid::regprocedure::text as offender
 from pg_proc as p
@@ -150,6 +159,7 @@ select is_empty('table pg_temp.unindexed', 'a foreign key has an index');
 select is_empty('table pg_temp.keyless', 'a public table has a primary key');
 select is_empty('table pg_temp.wrong', 'plpgsql_check finds nothing');
 select is_empty('table pg_temp.idle_trigger_function', 'a trigger function has a trigger');
+select is_empty('table pg_temp.compiled', 'who turns plans off turns compiling off');
 
 -- Names -------------------------------------------------------------------------------------
 
@@ -225,6 +235,7 @@ create function _pgwhen.c_wrong() returns void language plpgsql
 as 'begin perform nothing from pgwhen.account; end';
 create function _pgwhen.c_idle() returns trigger language plpgsql
 as 'begin return new; end';
+create function _pgwhen.c_planned() returns void language sql set enable_seqscan = off as '';
 create table pgwhen.c_keyless (user_id text, line_oa_id text references pgwhen.account);
 grant select on pgwhen.c_keyless to public;
 grant usage on schema _pgwhen to public;
@@ -256,6 +267,7 @@ select pg_temp.finds('unindexed', 'pgwhen.c_keyless %');
 select pg_temp.finds('keyless', 'pgwhen.c_keyless');
 select pg_temp.finds('wrong', '_pgwhen.c_wrong() line 1: %nothing%');
 select pg_temp.finds('idle_trigger_function', '_pgwhen.c_idle()');
+select pg_temp.finds('compiled', '_pgwhen.c_planned()');
 
 select finish();
 rollback;

@@ -148,8 +148,10 @@ returns jsonb
 language plpgsql
 stable
 as $$
+declare
+    v_of_type constant jsonb := _pgwhen.timeouts_of_type(action.action_type);
 begin
-    return _pgwhen.limits(_pgwhen.timeouts_of_type(action.action_type), action.timeouts);
+    return _pgwhen.limits(v_of_type, action.timeouts);
 end;
 $$;
 

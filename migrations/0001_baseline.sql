@@ -582,6 +582,14 @@ create table _pgwhen.effect (
 
 create index effect_made_at_idx on _pgwhen.effect (made_at);
 
+-- The sha256 of the body that goes out under a key: see sql/effects/keep_body.sql.
+create table _pgwhen.request (
+    key uuid not null,
+    body_hash bytea not null,
+    made_at timestamptz not null,
+    constraint request_pkey primary key (key)
+);
+
 -- Types of the public functions' rows and of what the engine's steps hand on ----------------
 
 create type pgwhen.claimed_action as (

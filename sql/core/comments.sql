@@ -51,7 +51,7 @@ begin
         ('pgwhen.account', 'time_zone',
             'IANA name; calendar frequencies go by it where the user has none of their own.'),
         ('pgwhen.account', 'secrets',
-            'Names of secrets, never the secrets: {"channelAccessToken": "env:LINE_TOKEN"}.'),
+            'Names of secrets, never the secrets: under which name the listener finds what this account''s configs name: {"line-token": "shop7-line-token"}.'),
         ('pgwhen.line_user', null,
             'A user of an account. Each change of attributes is an event, attribute_changed, one for each attribute: also by COPY, MERGE and ON CONFLICT, in one statement for any number of rows. A deleted row clears its attributes. TRUNCATE, and a session with session_replication_role = replica, write no events.'),
         ('pgwhen.line_user', 'attributes',
@@ -132,7 +132,7 @@ begin
         ('pgwhen.workflow', null, 'A journey of many steps.'),
         ('pgwhen.workflow_version', null, 'An immutable version of a workflow.'),
         ('pgwhen.setting', null,
-            'Settings that differ from their default: batchSize 500, maxRetries 3, retrySeconds 10, staleProcessingMinute 5, eventRetention 7 days, logRetention 400 days, actionRetention 30 days, cronRetention 1 day, effectRetention null (for ever), loopGuardPerMinute 100, maxChainDepth 10.')
+            'Settings that differ from their default: batchSize 500, maxRetries 3, retrySeconds 10, staleProcessingMinute 5, eventRetention 7 days, logRetention 400 days, actionRetention 30 days, cronRetention 1 day, effectRetention null (for ever), resultLimit 65536 (bytes), loopGuardPerMinute 100, maxChainDepth 10.')
     ) as c (relation, column_name, comment);
 end;
 $$;

@@ -21,6 +21,7 @@ select '{
     "actionRetention": "30 days",
     "cronRetention": "1 day",
     "effectRetention": null,
+    "resultLimit": 65536,
     "loopGuardPerMinute": 100,
     "maxChainDepth": 10
 }'::pg_catalog.jsonb;
@@ -77,6 +78,7 @@ begin
     return case setting_fits.name
         when 'batchSize' then v_number between 1 and 10000 and v_number = trunc(v_number)
         when 'maxRetries' then v_number between 0 and 1000000 and v_number = trunc(v_number)
+        when 'resultLimit' then v_number between 1 and 2097152 and v_number = trunc(v_number)
         when 'retrySeconds' then v_number between 0 and 31536000
         when 'staleProcessingMinute' then v_number > 0 and v_number <= 525600
         when 'loopGuardPerMinute' then v_number between 1 and 1000000 and v_number = trunc(v_number)

@@ -17,6 +17,7 @@ begin
     perform _pgwhen.require_read_committed('complete_actions');
     perform _pgwhen.check_worker(complete_actions.worker);
     perform _pgwhen.check_claims(ids, tokens, cardinality(results));
+    perform _pgwhen.check_results(complete_actions.results);
 
     return query
     select s
@@ -34,7 +35,8 @@ $doc$Report claimed actions as done, many at once; returns the ids that this cal
 An id that is missing from the answer was no longer this claim's: its deadline had passed, or it
 was cancelled. Nothing was changed for it. results, where given, are kept with the actions.
 
-Raises PW302 where the arrays differ in length or hold nulls, PW202 outside READ COMMITTED.
+Raises PW302 where the arrays differ in length or hold nulls, PW303 where a result has more bytes
+than the setting resultLimit, PW202 outside READ COMMITTED.
 
   select pgwhen.complete_actions('w-1', '{7,8}', array[:token7, :token8]::uuid[]);
 $doc$;

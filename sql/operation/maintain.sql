@@ -94,6 +94,7 @@ declare
     v_before constant timestamptz :=
         _pgwhen.clock() - _pgwhen.span(_pgwhen.setting('actionRetention'));
     v_ids bigint[];
+    v_keys uuid[];
 begin
     v_ids := array(
         select e.id
@@ -104,7 +105,11 @@ begin
         for update skip locked
     );
     delete from _pgwhen.heartbeat as b where b.action_id = any(v_ids);
-    delete from pgwhen.scheduled_action as a where a.id = any(v_ids);
+    with gone as (
+        delete from pgwhen.scheduled_action as a where a.id = any(v_ids) returning a.key
+    )
+    select array_agg(g.key) into v_keys from gone as g;
+    perform _pgwhen.forget_bodies(v_keys);
     return cardinality(v_ids);
 end;
 $$;

@@ -20,6 +20,13 @@ as $$
 declare
     v_complaint constant text := _pgwhen.complaint(schema_faults.schema, schema_faults.value);
 begin
+    -- Its value is a text, and known to the listener alone.
+    if schema_faults.code = 'PW003'
+        and schema_faults.schema -> 'type' ? 'string'
+        and _pgwhen.is_secret(schema_faults.value)
+    then
+        return '{}';
+    end if;
     return
         case
             when v_complaint is null then '{}'

@@ -185,11 +185,14 @@ begin
     where t.name = config_faults.action_type;
 
     return case
-        when v_schema is null then '{}'
-        else _pgwhen.schema_faults(
-            v_schema, config_faults.config, config_faults.at_path, 'PW003'
-        )
-    end;
+            when v_schema is null then '{}'
+            else _pgwhen.schema_faults(
+                v_schema, config_faults.config, config_faults.at_path, 'PW003'
+            )
+        end
+        || _pgwhen.secret_faults(
+            config_faults.action_type, config_faults.config, config_faults.at_path
+        );
 end;
 $$;
 

@@ -191,6 +191,7 @@ select bag_eq(
         ('explain(rule, user_id, event_id, line_oa_id)'),
         ('fail_actions(worker, ids, tokens, errors)'),
         ('heartbeat_actions(worker, ids, tokens, details)'),
+        ('keep_body(key, body_hash)'),
         ('maintain(batch_size)'),
         ('matches(condition, facts, as_of, audiences)'),
         ('mute(muted)'),
@@ -212,6 +213,7 @@ select bag_eq(
         ('schedule_actions('
             'action_type, user_ids, action_configs, execute_at, delay, line_oa_id, '
             'organization_id, deduplication_keys)'),
+        ('secret_names(line_oa_id)'),
         ('status()'),
         ('tail(after_id, max_rows)'),
         ('tick(batch_size)'),

@@ -1,7 +1,7 @@
 -- What each role can do, and that it can do nothing else.
 begin;
 \ir helpers.psql
-select plan(151);
+select plan(156);
 
 -- What becomes of a statement that somebody makes: 'ok', or its SQLSTATE.
 create function t.tried(role name, statement text) returns text language plpgsql as $$
@@ -119,6 +119,8 @@ select t.can('pgwhen_worker', array[
     $$ select pgwhen.complete_actions('w-1', '{}', '{}') $$,
     $$ select pgwhen.fail_actions('w-1', '{}', '{}', '{}') $$,
     $$ select pgwhen.heartbeat_actions('w-1', '{}', '{}') $$,
+    $$ select pgwhen.keep_body(gen_random_uuid(), sha256('x')) $$,
+    $$ select pgwhen.secret_names('shop') $$,
     $$ select pgwhen.release_actions('w-1', '{}', '{}') $$,
     $$ select pgwhen.recover_stale_actions() $$,
     $$ select pgwhen.expire_actions() $$,
@@ -202,6 +204,7 @@ select t.cannot('pgwhen_application', array[
     $$ insert into _pgwhen.outbox (user_id) values ('U1') $$,
     $$ delete from _pgwhen.effect $$,
     $$ select _pgwhen.note_effect('payment 1', 'credit') $$,
+    $$ select pgwhen.secret_names('shop') $$,
     $$ select pgwhen.tick() $$,
     $$ select pgwhen.cancel_action(1) $$,
     $$ select pgwhen.pause('x') $$,
@@ -209,6 +212,8 @@ select t.cannot('pgwhen_application', array[
 ]);
 select t.cannot('pgwhen_worker', array[
     $$ select from pgwhen.line_user $$,
+    $$ select secrets from pgwhen.account $$,
+    $$ delete from _pgwhen.request $$,
     $$ update pgwhen.scheduled_action set status = 'done' $$,
     $$ insert into pgwhen.trigger_rule (name, source_type, action_type) values ('x', 'y', 'z') $$,
     $$ select pgwhen.emit('ordered', 'U1') $$,
@@ -309,10 +314,9 @@ select set_eq(
     $$ select proname::text from t.call where role = 'pgwhen_worker' and schema = 'pgwhen' $$,
     array[
         'announce_worker', 'claim_actions', 'complete_actions', 'effect_once', 'exchange_actions',
-        'expire_actions', 'fail_actions', 'heartbeat_actions', 'maintain', 'process_events',
-        'recover_stale_actions',
-        'register_action', 'release_actions', 'run_ticks', 'status', 'tick', 'try_sleep', 'version',
-        'wake_up'
+        'expire_actions', 'fail_actions', 'heartbeat_actions', 'keep_body', 'maintain',
+        'process_events', 'recover_stale_actions', 'register_action', 'release_actions',
+        'run_ticks', 'secret_names', 'status', 'tick', 'try_sleep', 'version', 'wake_up'
     ],
     'pgwhen_worker calls these functions'
 );

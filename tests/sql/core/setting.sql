@@ -1,7 +1,7 @@
 -- pgwhen.setting and _pgwhen.setting: a row that is missing means the default.
 begin;
 \ir ../helpers.psql
-select plan(37);
+select plan(41);
 
 select is(_pgwhen.setting('maxRetries'), '3', 'is the default where there is no row');
 insert into pgwhen.setting (name, value) values ('maxRetries', '5');
@@ -50,6 +50,9 @@ from (values
     ('maxRetries', '2.5'),
     ('retrySeconds', '31536001'),
     ('eventRetention', '"1000 years"'),
+    ('resultLimit', '0'),
+    ('resultLimit', '1.5'),
+    ('resultLimit', '2097153'),
     ('effectRetention', '"23 hours"'),
     ('effectRetention', '"for ever"'),
     ('effectRetention', '[]')
@@ -68,6 +71,7 @@ select lives_ok(
 )
 from (values
     ('batchSize', '10000'),
+    ('resultLimit', '2097152'),
     ('maxRetries', '0'),
     ('eventRetention', '0'),
     ('logRetention', '"1 year"'),

@@ -1,6 +1,6 @@
 -- _pgwhen.schema_faults: JSON Schema's meaning of every keyword that pgwhen reads.
 begin;
-select plan(63);
+select plan(72);
 
 create function pg_temp.faults(schema jsonb, value jsonb) returns text[] language sql as $$
 select array(
@@ -32,7 +32,15 @@ from (
     ('{"additionalProperties": {"type": "number"}, "properties": {"a": {}}}', '{"a": "x", "b": 1}'),
     ('{"required": ["a"]}', '{"a": null}'),
     ('{"required": ["a"]}', '[]'),
-    ('{"minProperties": 1, "maxProperties": 1}', '{"a": 1}')
+    ('{"minProperties": 1, "maxProperties": 1}', '{"a": 1}'),
+    -- a secret is a text that nobody here knows
+    ('{"type": "string", "pattern": "^x", "maxLength": 1}', '{"$secret": "name"}'),
+    ('{"properties": {"a": {"type": "string", "enum": ["x"]}}}', '{"a": {"$secret": "name"}}'),
+    ('{"items": {"type": ["number", "string"]}}', '[{"$secret": "name"}]'),
+    (
+        '{"type": ["object", "string"], "additionalProperties": false, "required": ["a"]}',
+        '{"$secret": "name"}'
+    )
 ) as k (schema, good);
 
 select is(pg_temp.faults(k.schema, k.bad), k.faults, k.schema::text || ' refuses ' || k.bad::text)
@@ -76,8 +84,30 @@ from (
     ),
     ('{"required": ["b", "a"]}', '{}', array['v.b is required', 'v.a is required']),
     ('{"minProperties": 1}', '{}', array['v must have at least 1 key, has 0']),
-    ('{"maxProperties": 1}', '{"a": 1, "b": 1}', array['v must have at most 1 key, has 2'])
+    ('{"maxProperties": 1}', '{"a": 1, "b": 1}', array['v must have at most 1 key, has 2']),
+    (
+        '{"type": "integer"}', '{"$secret": "name"}',
+        array['v must be an integer, got {"$secret": "name"}']
+    ),
+    ('{"type": "string"}', '{"$secret": 5}', array['v must be a string, got {"$secret": 5}']),
+    (
+        '{"additionalProperties": false}', '{"$secret": "name"}',
+        array['v.$secret is not a key that is known here']
+    )
 ) as k (schema, bad, faults);
+
+select is(
+    array(
+        select f.message
+        from unnest(_pgwhen.schema_faults(
+            '{"properties": {"name": {"type": "string"}}}', '{"name": {"$secret": "x"}}', '',
+            code.code
+        )) as f
+    ),
+    array['must be a string, got {"$secret": "x"}'],
+    'knows no secrets outside of configs: ' || code.code
+)
+from (values ('PW001'), ('PW006')) as code (code);
 
 select is(f.hint, 'Write a colour.', 'takes the hint from the description')
 from unnest(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .claim import Claim
     from .handlers import Handler
     from .outcome import Outcome
+    from .vault import Vault
 
 log = logging.getLogger(__name__)
 
@@ -26,9 +27,10 @@ log = logging.getLogger(__name__)
 class Attempt:
     """The claims of one call: one action, or a batch of one type and account."""
 
-    def __init__(self, handler: Handler, claims: Sequence[Claim]) -> None:
+    def __init__(self, handler: Handler, claims: Sequence[Claim], vault: Vault) -> None:
         self.handler = handler
         self.claims = claims
+        self._vault = vault
         #: What is left until the first of their deadlines, from now.
         self.seconds = min(claim.seconds for claim in claims)
         self.started = False
@@ -41,20 +43,19 @@ class Attempt:
         Raises nothing.
         """
         self.started = True
-        pairs = tuple((claim.context, claim.config) for claim in self.claims)
-        first = pairs[0][0]
-        given: tuple[Any, ...] = pairs[0]
-        if self.handler.batch is not None:
-            given = (Batch(first.action_type, first.line_oa_id, pairs),)
+        claims = self.claims
+        lacking: list[tuple[Claim, ActionError]] = []
         try:
-            if self.handler.threaded:
-                answer = await _in_thread(executor, self.handler.function, given)
-            else:
-                answer = Result(await self.handler.function(*given))
-            results = self._results(answer)
+            claims, lacking = await self._vault.opened(claims)
+            results = await self._call(executor, claims) if claims else []
         except BaseException as exc:  # noqa: BLE001 -- SystemExit in a handler ends its action only
-            return [] if self.over else self.failed(exc)
-        return [_outcome(claim, result) for claim, result in zip(self.claims, results, strict=True)]
+            results = [Result(error=exc)] * len(claims)
+        if self.over:
+            return []
+        return [
+            *(_outcome(claim, Result(error=error)) for claim, error in lacking),
+            *(_outcome(claim, result) for claim, result in zip(claims, results, strict=True)),
+        ]
 
     def failed(self, error: BaseException) -> list[Outcome]:
         """Return *error* as the outcome of all."""
@@ -64,12 +65,24 @@ class Attempt:
         """Return the outcomes of what never started."""
         return [Released(claim.context.action_id, claim.token) for claim in self.claims]
 
-    def _results(self, answer: Result) -> Sequence[Result]:
+    async def _call(self, executor: Executor, claims: Sequence[Claim]) -> Sequence[Result]:
+        pairs = tuple((claim.context, claim.config) for claim in claims)
+        first = pairs[0][0]
+        given: tuple[Any, ...] = pairs[0]
+        if self.handler.batch is not None:
+            given = (Batch(first.action_type, first.line_oa_id, pairs),)
+        if self.handler.threaded:
+            answer = await _in_thread(executor, self.handler.function, given)
+        else:
+            answer = Result(await self.handler.function(*given))
+        return self._results(answer, len(claims))
+
+    def _results(self, answer: Result, wanted: int) -> Sequence[Result]:
         """Return a result for each claim.
 
         A wrong answer is not retryable: the handler did its work, and would do it again.
         """
-        value, wanted = answer.value, len(self.claims)
+        value = answer.value
         if self.handler.batch is None or answer.error is not None:
             return [answer] * wanted
         if not isinstance(value, Sequence):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,6 +26,17 @@ class Claim(NamedTuple):
     config: Config
     #: What is left until the deadline, in seconds, at the moment when the claim arrived.
     seconds: float
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one call of process_events did."""
+
+    events: int
+    more: bool
+    #: In how many seconds the next thing is due for this worker; None if nothing is soon.
+    due_in: float | None
+    claims: list[Claim]
 
 
 #: What is told of a claim, in this order; last come the seconds that it has.

@@ -36,6 +36,8 @@ CONNECT_TIMEOUT = 5
 #: How the SQLSTATEs begin of what no repetition helps: not deployed, not allowed, called wrongly,
 #: in a copy of the database.
 FOR_EVER = ("3F", "42", "PW0", "PW202", "PW3", "PW801")
+#: How those begin of data that cannot be taken. Looked at first.
+REFUSED = ("22", "54", "PW303")
 
 
 def parameters(settings: Settings, role: str, dsn: str) -> dict[str, Any]:
@@ -140,7 +142,9 @@ def _trouble(exc: psycopg.Error, *, lost: bool) -> PgwhenError:
         return UnavailableError(message)
     if lost or state in {"57014", "57P01"}:
         return CallDiedError(message)
-    if state.startswith(("22", "54")):
+    if state.startswith(REFUSED):
+        if state == "PW303":
+            return RefusedError(f"{message}. {exc.diag.message_hint}", too_large=True)
         return RefusedError(message)
     if state.startswith(FOR_EVER):
         hint = exc.diag.message_hint or (

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from .claim import FIELDS, read_claim, read_json_claim
+from .claim import FIELDS, Pass, read_claim, read_json_claim
 from .connection import CONNECT_TIMEOUT, Connection, Row, call, parameters
 from .errors import UnavailableError
 from .jsonb import loads_if_readable
@@ -33,17 +32,6 @@ PROOF = 2.0
 AS_TEXT = {"token", "event", "idempotency_key"}
 COLUMNS = (f"c.{name}{'::text' * (name in AS_TEXT)}" for name in FIELDS)
 CLAIM = f"{', '.join(COLUMNS)}, extract(epoch from c.deadline - clock_timestamp())::float8"
-
-
-@dataclass(frozen=True)
-class Pass:
-    """What one call of process_events did."""
-
-    events: int
-    more: bool
-    #: In how many seconds the next thing is due for this worker; None if nothing is soon.
-    due_in: float | None
-    claims: list[Claim]
 
 
 class Database:
@@ -141,6 +129,17 @@ class Database:
     async def release_actions(self, released: Sequence[Released]) -> set[int]:
         """Give back what has not started; return as `complete_actions` does."""
         return await self._settle("select pgwhen.release_actions(%s, %s, %s::uuid[])", released)
+
+    async def secret_names(self, line_oa_id: str) -> dict[str, str]:
+        """Return under which names the secrets of an account are known here, where others."""
+        names: dict[str, str]
+        [(names,)] = await self._call("select pgwhen.secret_names(%s)", [line_oa_id])
+        return names
+
+    async def keep_body(self, key: str, body_hash: bytes) -> bool:
+        """Note the sha256 of what is to go out under *key*; return whether nothing else has."""
+        [(kept,)] = await self._call("select pgwhen.keep_body(%s::uuid, %s)", [key, body_hash])
+        return bool(kept)
 
     async def tick(self) -> int:
         """Do what time has made due, for a second at most; return how much that was."""

@@ -13,11 +13,13 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from .attempt import Attempt
 from .errors import ActionError, StuckError
 from .settler import Settler
+from .vault import Vault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -50,6 +52,7 @@ class Dispatcher:
         self.more_due = False
         self._settings = settings
         self._handlers = handlers
+        self._vault = Vault(database, settings.secrets_dir)
         self._on_room = on_room
         self._executor = ThreadPoolExecutor(settings.threads, thread_name_prefix="handler")
         self._threads = asyncio.Semaphore(settings.threads)
@@ -79,13 +82,12 @@ class Dispatcher:
 
     def start(self, claims: Sequence[Claim]) -> None:
         """Start an attempt at each claim, or release all if the dispatcher is stopped."""
-        loop = asyncio.get_running_loop()
         for attempt in self._attempts(claims):
             if self._stopped:
                 self._end(attempt, attempt.released())
                 continue
             self._actions += len(attempt.claims)
-            task = loop.create_task(self._run(attempt))
+            task = asyncio.create_task(self._run(attempt))
             self._tasks[attempt] = task
             task.add_done_callback(partial(self._gone, attempt))
 
@@ -190,11 +192,9 @@ class Dispatcher:
             await asyncio.wait(self._tasks.values(), timeout=seconds)
 
     def _attempts(self, claims: Sequence[Claim]) -> Iterator[Attempt]:
-        def kind(claim: Claim) -> tuple[str, str]:
-            return claim.context.action_type, claim.context.line_oa_id
-
+        kind = attrgetter("context.action_type", "context.line_oa_id")
         for (name, _), group in groupby(sorted(claims, key=kind), key=kind):
             handler, members = self._handlers[name], list(group)
             size = handler.batch or 1
             for first in range(0, len(members), size):
-                yield Attempt(handler, members[first : first + size])
+                yield Attempt(handler, members[first : first + size], self._vault)

@@ -42,7 +42,14 @@ class CallDiedError(UnavailableError):
 
 
 class RefusedError(UnavailableError):
-    """The database cannot take what it was given: bad data, or beyond a limit."""
+    """The database cannot take what it was given: bad data, or beyond a limit.
+
+    *too_large* says that the limit is pgwhen's own, resultLimit.
+    """
+
+    def __init__(self, message: str, *, too_large: bool = False) -> None:
+        super().__init__(message)
+        self.too_large = too_large
 
 
 class ActionError(Exception):

@@ -6,16 +6,22 @@ import logging
 import sys
 from typing import Any
 
+from .redact import logged
+
 
 class LineFormatter(logging.Formatter):
     """One record, one line: control characters are escaped, so that no value can forge a line.
 
     What a record carries as `fields`, a dict, stands behind the message. A traceback follows on
-    lines of its own.
+    lines of its own. Secrets that handlers were given are left out of all of it.
     """
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S%z")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of *record*, and its traceback."""
+        return logged(super().format(record))
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 -- logging's name
         """Return the line of *record*."""

@@ -9,13 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import ActionError
+from .redact import told, told_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 #: Characters of an error's message that are kept.
 MESSAGE_LIMIT = 4096
-#: Bytes of JSON that a result may have.
+#: Bytes of JSON that an error's details may have.
+DETAILS_LIMIT = 64 * 1024
+TOO_LARGE = f"more than {DETAILS_LIMIT} bytes: store them elsewhere, and tell a reference"
+#: Bytes of JSON that no result may have, whatever the setting resultLimit is.
 RESULT_LIMIT = 2 * 1024 * 1024
 
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -53,14 +57,19 @@ def json_text(value: Any) -> str:
     Not retryable, because the handler did its work: the next attempt would only do it again.
     """
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        text = told_json(json.dumps(value, ensure_ascii=False, allow_nan=False))
         size = len(text.encode())
     except Exception as exc:  # noqa: BLE001 -- the value's own code may raise anything
         reason = _plain(f"{type(exc).__name__}: {_said(exc)}")
     else:
         if size > RESULT_LIMIT:
-            reason = f"it has {size} bytes, more than {RESULT_LIMIT}"
-        elif _NUL.search(text):
+            raise ActionError(
+                f"the result has {size} bytes, more than {RESULT_LIMIT}: store it elsewhere, and "
+                "return a reference",
+                type="ResultTooLarge",
+                non_retryable=True,
+            )
+        if _NUL.search(text):
             reason = "it has a NUL character"
         else:
             return text
@@ -86,12 +95,21 @@ def error_text(exc: BaseException) -> str:
             "type": _plain(exc.type),
             "nonRetryable": bool(exc.non_retryable),
             "nextRetryDelay": exc.next_retry_delay,
-            "details": exc.details,
+            "details": _details(exc.details),
         }
     try:
         return json_text(error)
     except ActionError:
-        return json_text({**error, "nextRetryDelay": None, "details": "not JSON"})
+        return json_text({**error, "nextRetryDelay": None})
+
+
+def _details(details: Any) -> Any:
+    """Return *details*, or what is wrong with them: the error itself must not be lost."""
+    try:
+        size = len(json_text(details).encode())
+    except ActionError as exc:
+        return "not JSON" if exc.type == "ResultNotJson" else TOO_LARGE
+    return details if size <= DETAILS_LIMIT else TOO_LARGE
 
 
 def place(exc: BaseException) -> str | None:
@@ -111,6 +129,10 @@ def _said(exc: BaseException) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return *text* as a jsonb string can hold it: no NUL, no lone surrogates, not endless."""
+    """Return *text* as the database may keep it.
+
+    No NUL and no lone surrogates, which jsonb cannot hold; no secrets; not endless.
+    """
+    text = told(text)  # before it is cut, which may leave a part of a secret
     short = text if len(text) <= MESSAGE_LIMIT else text[:MESSAGE_LIMIT] + "…"
     return short.replace("\0", "\\0").encode(errors="backslashreplace").decode()

@@ -83,6 +83,8 @@ class Settings:
     #: For one call to the database. With more, a half-open connection may go unnoticed for longer.
     statement_timeout: float = _set_by(SECONDS, 10.0)
     log_level: str = _set_by(LEVEL, "INFO")
+    #: A directory with a file for each secret, named like it; see docs/secrets.md.
+    secrets_dir: str = _set_by(TEXT, "")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:

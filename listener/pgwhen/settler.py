@@ -141,16 +141,16 @@ class Settler:
         else:
             _note_stale(outcomes, settled)
 
-    async def _tell_apart(self, verb: Verb[T], outcomes: Sequence[T], exc: Exception) -> None:
-        """Tell each alone; the one that is refused alone becomes a failure."""
-        outcome = outcomes[0]
-        if len(outcomes) > 1:
-            for one in outcomes:
-                await self._tell(verb, [one])
+    async def _tell_apart(self, verb: Verb[T], outcomes: Sequence[T], exc: RefusedError) -> None:
+        """Tell one half and the other; the one that is refused alone becomes a failure."""
+        outcome, middle = outcomes[0], len(outcomes) // 2
+        if middle:
+            await self._tell(verb, outcomes[:middle])
+            await self._tell(verb, outcomes[middle:])
         elif isinstance(outcome, Done):
             error = ActionError(
                 f"the handler's result cannot be kept: {exc}",
-                type="ResultNotJson",
+                type="ResultTooLarge" if exc.too_large else "ResultNotJson",
                 non_retryable=True,
             )
             failed = Failed(outcome.action_id, outcome.token, error_text(error))

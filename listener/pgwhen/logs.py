@@ -27,7 +27,7 @@ class LineFormatter(logging.Formatter):
         """Return the line of *record*."""
         fields: dict[str, Any] = getattr(record, "fields", {})
         words = [super().formatMessage(record), *(f"{k}={v}" for k, v in fields.items())]
-        return visible(" ".join(words))
+        return visible(logged(" ".join(words)))
 
 
 def set_up(level: str) -> None:

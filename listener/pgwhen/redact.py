@@ -44,7 +44,8 @@ class Cover:
             return {self.text(key): self.json(part) for key, part in value.items()}
         if isinstance(value, list):
             return [self.json(part) for part in value]
-        return self.text(str(value)) if str(value) in self._names else value
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return self.text(str(value)) if is_number and str(value) in self._names else value
 
 
 def _forms(value: str) -> Iterator[str]:

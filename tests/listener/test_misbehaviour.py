@@ -233,8 +233,9 @@ def test_process_ends_when_stuck_threads_leave_no_room(listener: Process, shop: 
 
 def test_log_holds_no_words_of_customers(listener: Process, shop: Shop) -> None:
     """Neither configs nor events nor errors' messages are logged at the normal level."""
+    shop.set("maxRetries", 0)
     shop.rule("raises_async", {"text": "SECRET-config"})
-    listener.start(BAD.replace("no\\0 such", "SECRET-error"))
+    listener.start(BAD.replace('Custom("no\\0 such', 'Custom(str(config) + "SECRET-error'))
     shop.conn.execute(
         "insert into pgwhen.form_submission (user_id, form_id, data)"
         " values ('u', 'raises_async', '{\"a\": \"SECRET-data\"}')"
@@ -242,3 +243,4 @@ def test_log_holds_no_words_of_customers(listener: Process, shop: Shop) -> None:
     listener.wait_log("action failed action=.*error=Custom at=handlers.py:.* in raises")
 
     assert "SECRET" not in listener.log
+    assert "SECRET-config" in shop.wait_ended()[0]["error_message"]

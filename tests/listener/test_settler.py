@@ -208,6 +208,20 @@ async def test_refused_result_harms_no_other() -> None:
     assert database.calls == [("done", [1]), ("failed", [2]), ("done", [3])]
 
 
+async def test_refused_result_is_found_in_few_calls() -> None:
+    """By halves: a call for each of the others would take as long as hundreds of batches."""
+    database = Told()
+    database.bad = {333}
+    async with telling(database) as settler:
+        for outcome in done(*range(500)):
+            settler.add(outcome)
+
+    assert len(database.calls) <= 10
+    assert sorted(n for verb, ids in database.calls if verb == "done" for n in ids) == [
+        n for n in range(500) if n != 333
+    ]
+
+
 async def test_stale_claim_is_logged_and_nothing_more(caplog: pytest.LogCaptureFixture) -> None:
     """An outcome that came too late is a line in the log."""
     database = Told()

@@ -235,6 +235,18 @@ def test_error_text_is_what_jsonb_takes(cast: Any, words: str, details: Any) -> 
     assert error["details"] == (details if json_can_hold(details) else "not JSON")
 
 
+@pytest.mark.parametrize(("size", "kept"), [(65534, True), (65535, False), (3_000_000, False)])
+def test_details_are_kept_up_to_a_limit(size: int, kept: bool) -> None:  # noqa: FBT001
+    """Those beyond it go, with words; the error itself stays."""
+    details = "x" * size
+
+    error = json.loads(error_text(ActionError("busy", details=details)))
+
+    assert error["message"] == "busy"
+    assert (error["details"] == details) is kept
+    assert kept or error["details"].startswith("more than 65536 bytes: store them elsewhere")
+
+
 def test_error_text_says_where() -> None:
     """An exception without details of its own tells its place."""
     try:

@@ -55,6 +55,7 @@ def test_longer_value_goes_first_and_once() -> None:
     cover = covering(short="secret", long="my-secret-word")
 
     assert cover.text("my-secret-word secret") == "[secret long] [secret short]"
+    assert covering(one="abcd", two="abcdef").text("abcdef abcde") == "[secret two] [secret one]e"
 
 
 def test_short_value_is_in_no_text_but_by_chance() -> None:

@@ -176,7 +176,7 @@ async def test_pipe_is_not_waited_for(tmp_path: Path) -> None:
 async def test_malformed_secret_is_not_repeated() -> None:
     """What stands beside the name may be what was to be hidden."""
     with pytest.raises(ActionError) as caught:
-        await revealed(a_vault(), {"$secret": "line-token", "value": "s3cr3t"})
+        await revealed(a_vault(PGWHEN_SECRET_X="abcd"), {"$secret": "x", "value": "s3cr3t"})
 
     assert caught.value.type == "SecretMissing"
     assert "s3cr3t" not in str(caught.value)

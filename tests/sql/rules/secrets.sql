@@ -29,7 +29,7 @@ from (values
     ('{"token": {"$secret": 5}}', '.token: names a secret by a number'),
     ('{"token": {"$secret": null}}', '.token: names a secret by null'),
     ('{"token": {"$secret": ["x"]}}', '.token: names a secret by an array'),
-    ('{"token": {"$secret": {"$secret": "x"}}}', '.token: names a secret by an object'),
+    ('{"token": {"$secret": {"$secret": 5}}}', '.token: names a secret by an object'),
     ('{"token": {"$secret": "x", "or": "y"}}', '.token: has keys beside "$secret"'),
     ('{"token": {"$secret": ""}}', '.token: names a secret as none can be named'),
     ('{"token": {"$secret": "../x"}}', '.token: names a secret as none can be named'),

@@ -6,10 +6,20 @@ What handlers are written with: see docs/handlers.md.
 from __future__ import annotations
 
 from .context import Batch, Context, Result
-from .errors import ActionError
+from .errors import ActionError, Cancelled, KeyReused, Unknown
 from .handlers import action
 from .retry import Retry
 
-__all__ = ["ActionError", "Batch", "Context", "Result", "Retry", "action"]
+__all__ = [
+    "ActionError",
+    "Batch",
+    "Cancelled",
+    "Context",
+    "KeyReused",
+    "Result",
+    "Retry",
+    "Unknown",
+    "action",
+]
 
 __version__ = "0.1.0"

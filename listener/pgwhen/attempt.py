@@ -1,36 +1,43 @@
-"""One call of a handler, and the outcome of each action in it."""
+"""Attempts: one call of a handler each, and the outcome of each action in it."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Sequence
-from contextvars import copy_context
+import math
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from .context import Batch, Result
+from .call import call_handler
+from .context import Result
 from .errors import ActionError
-from .outcome import Done, Failed, Released, error_text, json_text, place
+from .kept import json_text
+from .lifeline import Lifeline
+from .outcome import STALE, Done, Failed, Released, error_text, place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator, Mapping, Sequence
     from concurrent.futures import Executor
 
     from .claim import Claim
     from .handlers import Handler
+    from .lifeline import Tools
     from .outcome import Outcome
-    from .vault import Vault
 
 log = logging.getLogger(__name__)
+
+#: What a heartbeat is told that comes after the handler has returned.
+ENDED = "claim_lost"
 
 
 class Attempt:
     """The claims of one call: one action, or a batch of one type and account."""
 
-    def __init__(self, handler: Handler, claims: Sequence[Claim], vault: Vault) -> None:
+    def __init__(self, handler: Handler, claims: Sequence[Claim], tools: Tools) -> None:
         self.handler = handler
         self.claims = claims
-        self._vault = vault
+        self._tools = tools
+        self._line: Lifeline | None = None
         #: What is left until the first of their deadlines, from now.
         self.seconds = min(claim.seconds for claim in claims)
         self.started = False
@@ -44,78 +51,73 @@ class Attempt:
         """
         self.started = True
         claims = self.claims
+        line = self._line = Lifeline(claims, self._tools, in_loop=not self.handler.threaded)
         lacking: list[tuple[Claim, ActionError]] = []
         try:
-            claims, lacking = await self._vault.opened(claims)
-            results = await self._call(executor, claims) if claims else []
+            claims, lacking = await self._tools.vault.opened(claims)
+            results = await call_handler(self.handler, executor, claims) if claims else []
         except BaseException as exc:  # noqa: BLE001 -- SystemExit in a handler ends its action only
             results = [Result(error=exc)] * len(claims)
-        if self.over:
-            return []
-        return [
-            *(_outcome(claim, Result(error=error)) for claim, error in lacking),
-            *(_outcome(claim, result) for claim, result in zip(claims, results, strict=True)),
-        ]
+        outcomes = (
+            []
+            if self.over
+            else self._outcomes(
+                [
+                    *((claim, Result(error=error)) for claim, error in lacking),
+                    *zip(claims, results, strict=True),
+                ]
+            )
+        )
+        return await self._committed(line, outcomes)
 
-    def failed(self, error: BaseException) -> list[Outcome]:
-        """Return *error* as the outcome of all."""
-        return [_outcome(claim, Result(error=error)) for claim in self.claims]
+    def failed(self, error: BaseException, reason: str = ENDED) -> list[Outcome]:
+        """Return *error* as the outcome of all; *reason* is told to a handler that still runs."""
+        return self._outcomes([(claim, Result(error=error)) for claim in self.claims], reason)
 
     def released(self) -> list[Outcome]:
         """Return the outcomes of what never started."""
         return [Released(claim.context.action_id, claim.token) for claim in self.claims]
 
-    async def _call(self, executor: Executor, claims: Sequence[Claim]) -> Sequence[Result]:
-        pairs = tuple((claim.context, claim.config) for claim in claims)
-        first = pairs[0][0]
-        given: tuple[Any, ...] = pairs[0]
-        if self.handler.batch is not None:
-            given = (Batch(first.action_type, first.line_oa_id, pairs),)
-        if self.handler.threaded:
-            answer = await _in_thread(executor, self.handler.function, given)
-        else:
-            answer = Result(await self.handler.function(*given))
-        return self._results(answer, len(claims))
+    def lost(self) -> None:
+        """Hear that the claim is no longer this worker's: what the handler does is for nothing."""
+        self.over = True
+        self.close("claim_lost")
 
-    def _results(self, answer: Result, wanted: int) -> Sequence[Result]:
-        """Return a result for each claim.
+    def close(self, reason: str) -> dict[int, str]:
+        """Let no heartbeat count from now on; return the details that are untold, by action."""
+        return {} if self._line is None else self._line.close(reason)
 
-        A wrong answer is not retryable: the handler did its work, and would do it again.
-        """
-        value = answer.value
-        if self.handler.batch is None or answer.error is not None:
-            return [answer] * wanted
-        if not isinstance(value, Sequence):
-            got = type(value).__name__
-        elif not all(isinstance(result, Result) for result in value):
-            got = "a list of other things"
-        elif len(value) != wanted:
-            got = f"{len(value)} results"
-        else:
-            return value
-        raise ActionError(
-            f"the handler returned {got}, not a list of {wanted} Result, one for each action",
-            type="WrongResults",
-            non_retryable=True,
-        )
+    @property
+    def patience(self) -> float | None:
+        """The seconds that it may be silent, if there is a limit. A batch is never silent."""
+        return None if self.handler.batch else self.claims[0].context.heartbeat_timeout
 
+    @property
+    def alive_at(self) -> float:
+        """When it was last known to live, by the monotonic clock."""
+        return math.inf if self._line is None else self._line.alive_at
 
-async def _in_thread(
-    executor: Executor, function: Callable[..., Any], given: tuple[Any, ...]
-) -> Result:
-    """Call *function* in a thread. Carries over what it raises: a future refuses StopIteration."""
+    def _outcomes(
+        self, results: Sequence[tuple[Claim, Result]], reason: str = ENDED
+    ) -> list[Outcome]:
+        untold = self.close(reason)
+        return [_outcome(claim, result, untold) for claim, result in results]
 
-    def call() -> Result:
+    async def _committed(self, line: Lifeline, outcomes: list[Outcome]) -> list[Outcome]:
+        """End the transaction that the handler has, if any; return what is still to be told."""
+        outcome = outcomes[0] if outcomes else None
         try:
-            return Result(function(*given))
-        except BaseException as exc:  # noqa: BLE001 -- as in Attempt.run
-            return Result(error=exc)
+            held = await line.end(outcome if isinstance(outcome, Done) else None)
+        except BaseException as exc:  # noqa: BLE001 -- as in run
+            return [] if self.over else self.failed(exc)
+        if held is None or not isinstance(outcome, Done):
+            return outcomes
+        if not held:
+            log.warning(STALE, extra={"fields": _fields(self.claims[0])})
+        return []
 
-    loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(executor, copy_context().run, call)
 
-
-def _outcome(claim: Claim, result: Result) -> Outcome:
+def _outcome(claim: Claim, result: Result, untold: Mapping[int, str]) -> Outcome:
     context = claim.context
     error = result.error
     if error is None:
@@ -133,9 +135,22 @@ def _outcome(claim: Claim, result: Result) -> Outcome:
         extra={"fields": {**_fields(claim), "error": type(error).__name__, "at": place(error)}},
         exc_info=error if log.isEnabledFor(logging.DEBUG) else None,
     )
-    return Failed(context.action_id, claim.token, error_text(error))
+    details = untold.get(context.action_id)
+    return Failed(context.action_id, claim.token, error_text(error, details))
 
 
 def _fields(claim: Claim) -> dict[str, Any]:
     context = claim.context
     return {"action": context.action_id, "type": context.action_type, "attempt": context.attempt}
+
+
+def attempts(
+    handlers: Mapping[str, Handler], claims: Sequence[Claim], tools: Tools
+) -> Iterator[Attempt]:
+    """Share *claims* out among attempts: alone, or in batches of one type and account."""
+    kind = attrgetter("context.action_type", "context.line_oa_id")
+    for (name, _), group in groupby(sorted(claims, key=kind), key=kind):
+        handler, members = handlers[name], list(group)
+        size = handler.batch or 1
+        for first in range(0, len(members), size):
+            yield Attempt(handler, members[first : first + size], tools)

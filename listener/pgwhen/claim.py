@@ -43,6 +43,7 @@ class Pass:
 FIELDS = (
     "id", "token", "attempt", "deadline", "action_type", "action_config", "line_oa_id",
     "organization_id", "user_id", "rule", "event", "idempotency_key", "workflow_node_path",
+    "heartbeat_timeout", "heartbeat_details", "maybe_done",
 )  # fmt: skip
 
 
@@ -53,13 +54,15 @@ def read_claim(row: Sequence[Any]) -> Claim | None:
     """
     (
         action_id, token, attempt, deadline, action_type, config, line_oa_id,
-        organization_id, user_id, rule, event, key, path, seconds,
+        organization_id, user_id, rule, event, key, path,
+        heartbeat_timeout, heartbeat_details, maybe_done, seconds,
     ) = row  # fmt: skip
-    if config is UNREADABLE:
+    if config is UNREADABLE or heartbeat_details is UNREADABLE:
         return None
     context = Context(
         action_id, action_type, attempt, user_id, line_oa_id, organization_id, rule, event,
-        None if path is None else tuple(path), deadline, key,
+        None if path is None else tuple(path), deadline, key, heartbeat_details, maybe_done,
+        heartbeat_timeout,
     )  # fmt: skip
     return Claim(token, context, config, seconds)
 

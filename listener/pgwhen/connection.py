@@ -19,7 +19,7 @@ from .errors import CallDiedError, PgwhenError, RefusedError, SetupError, Unavai
 from .settings import backoff
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from typing import TypeVar
 
     from .settings import Settings
@@ -73,6 +73,14 @@ def parameters(settings: Settings, role: str, dsn: str) -> dict[str, Any]:
     return {**known, **given, **ours, **kept, "autocommit": True}
 
 
+async def connect(how: Mapping[str, Any]) -> Connection:
+    """Connect as `parameters` say."""
+    try:
+        return await psycopg.AsyncConnection.connect(**how)
+    except psycopg.Error as exc:
+        raise trouble(exc, lost=False) from exc
+
+
 async def call(conn: Connection, query: str, values: Sequence[Any], limit: float) -> list[Row]:
     """Run one statement that has *limit* seconds to answer, else the connection is severed.
 
@@ -85,7 +93,7 @@ async def call(conn: Connection, query: str, values: Sequence[Any], limit: float
     except psycopg.Error as exc:
         lost = conn.broken
         await conn.close()
-        raise _trouble(exc, lost=lost) from exc
+        raise trouble(exc, lost=lost) from exc
 
 
 class _TimeLimit:
@@ -135,7 +143,8 @@ def words(exc: Exception) -> str:
     return " ".join(str(exc).split())
 
 
-def _trouble(exc: psycopg.Error, *, lost: bool) -> PgwhenError:
+def trouble(exc: psycopg.Error, *, lost: bool) -> PgwhenError:
+    """Return what *exc* means; *lost* says that the connection went with it."""
     state = exc.sqlstate or ""
     message = exc.diag.message_primary or words(exc)
     if state == "57P02":  # the server fell over something else than this call

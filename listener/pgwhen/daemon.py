@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from .connection import patiently
 from .database import Database
 from .dispatcher import Dispatcher
+from .lifeline import Tools
 from .pump import Pump
 from .wakeup import Doorbell
 
@@ -48,7 +49,8 @@ class Daemon:
         self._time_is_due = asyncio.Event()
         self._database = Database(settings)
         self._doorbell = Doorbell(settings)
-        self._dispatcher = Dispatcher(settings, handlers, self._database, self._doorbell.nudge)
+        self._tools = Tools.of(settings, self._database)
+        self._dispatcher = Dispatcher(settings, handlers, self._tools, self._doorbell.nudge)
         self._pump = Pump(
             settings, self._database, self._doorbell, self._dispatcher, self._time_is_due
         )
@@ -64,10 +66,13 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal, number)
         await self._database.open()
+        self._tools.heart.start(self._dispatcher.lost)
         try:
             await self._work()
         finally:
             self.stuck = not await self._dispatcher.drain(0)
+            await self._tools.heart.stop()
+            await self._tools.connections.aclose()
             await self._doorbell.close()
             await self._database.aclose()
 

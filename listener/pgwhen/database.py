@@ -34,6 +34,9 @@ COLUMNS = (f"c.{name}{'::text' * (name in AS_TEXT)}" for name in FIELDS)
 CLAIM = f"{', '.join(COLUMNS)}, extract(epoch from c.deadline - clock_timestamp())::float8"
 
 
+COMPLETE = "select pgwhen.complete_actions(%s, %s, %s::uuid[], %s::jsonb[])"
+
+
 class Database:
     """A small pool of connections for work, and the functions that a worker calls."""
 
@@ -104,9 +107,7 @@ class Database:
 
     async def complete_actions(self, done: Sequence[Done]) -> set[int]:
         """Settle actions as done; return the ids of those that were still this worker's."""
-        return await self._settle(
-            "select pgwhen.complete_actions(%s, %s, %s::uuid[], %s::jsonb[])", done
-        )
+        return await self._settle(COMPLETE, done)
 
     async def exchange_actions(
         self, done: Sequence[Done], action_types: Sequence[str]

@@ -9,28 +9,25 @@ threads is left, `room` raises StuckError rather than wait for ever.
 from __future__ import annotations
 
 import asyncio
-import logging
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import groupby
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from .attempt import Attempt
-from .errors import ActionError, StuckError
+from .attempt import attempts
+from .errors import ActionError
 from .settler import Settler
-from .vault import Vault
+from .stuck import Stuck
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from .attempt import Attempt
     from .claim import Claim
-    from .database import Database
     from .handlers import Handler
+    from .lifeline import Tools
     from .outcome import Outcome
     from .settings import Settings
-
-log = logging.getLogger(__name__)
 
 #: Seconds that a cancelled handler has to give way before it counts as stuck.
 LAST_RESORT = 2.0
@@ -45,27 +42,26 @@ class Dispatcher:
         self,
         settings: Settings,
         handlers: Mapping[str, Handler],
-        database: Database,
+        tools: Tools,
         on_room: Callable[[], None],
     ) -> None:
-        self.settler = Settler(database, self)
+        self.settler = Settler(tools.database, self)
         self.more_due = False
         self._settings = settings
         self._handlers = handlers
-        self._vault = Vault(database, settings.secrets_dir)
+        self._tools = tools
         self._on_room = on_room
         self._executor = ThreadPoolExecutor(settings.threads, thread_name_prefix="handler")
         self._threads = asyncio.Semaphore(settings.threads)
         self._tasks: dict[Attempt, asyncio.Task[None]] = {}
         self._actions = 0
         self._full = False
-        self._stuck: set[Attempt] = set()
+        self._stuck = Stuck(settings)
         self._stopped = False
 
     def room(self) -> int:
         """Return how many more actions may be claimed. Raises StuckError if that can never be."""
-        if self._stuck:
-            self._check_stuck()
+        self._stuck.check()
         self._full = self._full or self._room() == 0
         return self._room()
 
@@ -82,7 +78,7 @@ class Dispatcher:
 
     def start(self, claims: Sequence[Claim]) -> None:
         """Start an attempt at each claim, or release all if the dispatcher is stopped."""
-        for attempt in self._attempts(claims):
+        for attempt in attempts(self._handlers, claims, self._tools):
             if self._stopped:
                 self._end(attempt, attempt.released())
                 continue
@@ -90,6 +86,14 @@ class Dispatcher:
             task = asyncio.create_task(self._run(attempt))
             self._tasks[attempt] = task
             task.add_done_callback(partial(self._gone, attempt))
+
+    def lost(self, claim: Claim) -> None:
+        """Stop the attempt at *claim*, which is no longer this worker's; of a batch all go on."""
+        for attempt in self._tasks:
+            if attempt.claims == [claim] and attempt.handler.batch is None and not attempt.over:
+                attempt.lost()
+                self._stop(attempt)
+                break
 
     async def drain(self, grace: float) -> bool:
         """End all: what has not started at once, the rest within *grace* seconds or as failed.
@@ -105,7 +109,7 @@ class Dispatcher:
         await self._ended(grace)
         error = ActionError("the listener was stopped before the handler ended", type="Stopped")
         for attempt in list(self._tasks):
-            self._cut(attempt, error)
+            self._cut(attempt, error, "worker_shutdown")
         await self._ended(LAST_RESORT)
         self._executor.shutdown(wait=False)
         return not self._tasks
@@ -128,9 +132,23 @@ class Dispatcher:
 
     async def _finish(self, attempt: Attempt, deadline: float) -> None:
         timer = asyncio.get_running_loop().call_at(deadline, self._time_out, attempt)
+        listening = None
+        if attempt.patience is not None:
+            listening = asyncio.create_task(self._listen(attempt, attempt.patience))
         outcomes = await attempt.run(self._executor)
         timer.cancel()
+        if listening is not None:
+            listening.cancel()
         self._end(attempt, outcomes)
+
+    async def _listen(self, attempt: Attempt, patience: float) -> None:
+        """Time the attempt out when it has been silent for so many seconds."""
+        left = patience
+        while left > 0:
+            await asyncio.sleep(left)
+            left = attempt.alive_at + patience - time.monotonic()
+        error = ActionError(f"no heartbeat for {patience:g} s", type="Timeout:Heartbeat")
+        self._cut(attempt, error, "timed_out")
 
     def _gone(self, attempt: Attempt, _: asyncio.Task[None]) -> None:
         del self._tasks[attempt]
@@ -152,34 +170,23 @@ class Dispatcher:
         self._tasks[attempt].cancel()
 
     def _time_out(self, attempt: Attempt) -> None:
-        self._cut(
-            attempt, ActionError("the handler ran past its deadline", type="Timeout:StartToClose")
-        )
+        error = ActionError("the handler ran past its deadline", type="Timeout:StartToClose")
+        self._cut(attempt, error, "timed_out")
 
-    def _cut(self, attempt: Attempt, error: ActionError) -> None:
+    def _cut(self, attempt: Attempt, error: ActionError, reason: str) -> None:
         """Fail what still runs, and stop it if it can be stopped."""
         if not attempt.over:
-            self._end(attempt, attempt.failed(error))
+            self._end(attempt, attempt.failed(error, reason))
+        self._stop(attempt)
+
+    def _stop(self, attempt: Attempt) -> None:
         if not attempt.handler.threaded:
             self._tasks[attempt].cancel()
         asyncio.get_running_loop().call_later(LAST_RESORT, self._suspect, attempt)
 
     def _suspect(self, attempt: Attempt) -> None:
         if attempt in self._tasks:
-            log.error(
-                "a handler goes on after its deadline and keeps its place",
-                extra={"fields": {"handler": attempt.handler.where}},
-            )
             self._stuck.add(attempt)
-
-    def _check_stuck(self) -> None:
-        threads = sum(attempt.handler.threaded for attempt in self._stuck)
-        actions = sum(len(attempt.claims) for attempt in self._stuck)
-        if threads >= self._settings.threads or actions >= self._settings.max_in_flight:
-            raise StuckError(
-                f"{len(self._stuck)} handlers ran past their deadlines and leave no room",
-                hint="Give what they wait for a timeout shorter than the deadline.",
-            )
 
     def _end(self, attempt: Attempt, outcomes: Iterable[Outcome]) -> None:
         if not attempt.over:
@@ -190,11 +197,3 @@ class Dispatcher:
     async def _ended(self, seconds: float) -> None:
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=seconds)
-
-    def _attempts(self, claims: Sequence[Claim]) -> Iterator[Attempt]:
-        kind = attrgetter("context.action_type", "context.line_oa_id")
-        for (name, _), group in groupby(sorted(claims, key=kind), key=kind):
-            handler, members = self._handlers[name], list(group)
-            size = handler.batch or 1
-            for first in range(0, len(members), size):
-                yield Attempt(handler, members[first : first + size], self._vault)

@@ -52,6 +52,32 @@ class RefusedError(UnavailableError):
         self.too_large = too_large
 
 
+class Cancelled(Exception):  # noqa: N818 -- Temporal's word; it is an answer, no fault
+    """Raised by `ctx.heartbeat()` in a handler that should stop: clean up, and let it out.
+
+    *reason* is `cancel_requested`, where somebody asked to cancel the action, which then ends as
+    cancelled; `claim_lost`, where the action is no longer this attempt's; `timed_out`, where its
+    time was over; or `worker_shutdown`. But for the first, nothing that the attempt does counts any
+    more. At a cancel request a handler may also catch it, and complete.
+    """
+
+    def __init__(self, reason: str = "cancel_requested") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Unknown(Exception):  # noqa: N818 -- as above
+    """Raise it, or return it from a `check`, where nobody can say whether the action took effect.
+
+    The action is parked for a person: it ends as failed, with the type `OutcomeUnknown`, keeps its
+    frequency slot, and is tried again by `pgwhen.retry_action()` only.
+    """
+
+
+class KeyReused(Unknown):
+    """Raised by `key_for`: the key went out with another body, which may have arrived."""
+
+
 class ActionError(Exception):
     """Raise it in a handler to say how its action failed.
 

@@ -14,7 +14,7 @@ from .errors import HandlerError
 from .timeouts import Timeouts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import timedelta
     from typing import TypeVar
 
@@ -38,6 +38,8 @@ class Handler:
     send: bool = False
     retry: Retry | None = None
     timeouts: Timeouts | None = None
+    #: Asks the far side what became of an earlier attempt.
+    check: Callable[..., Any] | None = None
     threaded: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -51,19 +53,20 @@ class Handler:
                 f"@action({self.name!r}): batch is {self.batch}",
                 hint="Give the most actions that one call takes, or leave batch out.",
             )
-        try:
-            inspect.signature(self.function).bind(*wanted)
-        except TypeError as exc:
+        self._refuse_uncallable(self.function, wanted)
+        if self.check is not None:
+            self._refuse_check(self.check)
+            self._refuse_uncallable(self.check, wanted)
+        if self.batch and self.timeouts and self.timeouts.heartbeat is not None:
             raise HandlerError(
-                f"@action({self.name!r}): {self.where} cannot be called: {exc}",
-                hint=f"A handler declared like this is called with ({', '.join(wanted)}).",
-            ) from exc
+                f"@action({self.name!r}): heartbeat goes with handlers of single actions",
+                hint="Leave heartbeat out, or batch.",
+            )
 
     @property
     def where(self) -> str:
         """The function's place, as people would look it up."""
-        name = getattr(self.function, "__qualname__", repr(self.function))
-        return f"{self.function.__module__}.{name}"
+        return _place(self.function)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -72,7 +75,30 @@ class Handler:
         send = {"send": True} if self.send else {}
         retry = {"retryPolicy": self.retry.policy} if self.retry else {}
         seconds = self.timeouts.seconds if self.timeouts else {}
-        return {**batch, **send, **retry, **({"timeouts": seconds} if seconds else {})}
+        check = {"check": True} if self.check else {}
+        timeouts = {"timeouts": seconds} if seconds else {}
+        return {**batch, **send, **retry, **timeouts, **check}
+
+    def _refuse_check(self, check: Callable[..., Any]) -> None:
+        if self.batch:
+            raise HandlerError(
+                f"@action({self.name!r}): check goes with handlers of single actions",
+                hint="Leave batch out, or ask the far side in the handler itself.",
+            )
+        if inspect.iscoroutinefunction(check) == self.threaded:
+            raise HandlerError(
+                f"@action({self.name!r}): the handler and its check are not of one kind",
+                hint="Declare both with async, or both without.",
+            )
+
+    def _refuse_uncallable(self, function: Callable[..., Any], wanted: Sequence[str]) -> None:
+        try:
+            inspect.signature(function).bind(*wanted)
+        except TypeError as exc:
+            raise HandlerError(
+                f"@action({self.name!r}): {_place(function)} cannot be called: {exc}",
+                hint=f"What is declared like this is called with ({', '.join(wanted)}).",
+            ) from exc
 
 
 def action(  # noqa: PLR0913 -- options, given by name
@@ -85,6 +111,8 @@ def action(  # noqa: PLR0913 -- options, given by name
     start_to_close: float | timedelta | None = None,
     schedule_to_close: float | timedelta | None = None,
     schedule_to_start: float | timedelta | None = None,
+    heartbeat: float | timedelta | None = None,
+    check: Callable[..., Any] | None = None,
 ) -> Callable[[F], F]:
     """Declare a function as the handler of action type *name*.
 
@@ -95,15 +123,25 @@ def action(  # noqa: PLR0913 -- options, given by name
     With *send*, pending actions for users who are no friends any more are cancelled. *retry* says
     how often, and when, a failed one is tried again, where the action's rule does not;
     *start_to_close*, *schedule_to_close* and *schedule_to_start*, in seconds or as a timedelta, how
-    long an attempt may run, all attempts may take, and the action may wait for a worker.
+    long an attempt may run, all attempts may take, and the action may wait for a worker;
+    *heartbeat* how long it may be silent: it must call `ctx.heartbeat()` more often.
 
-    Raises HandlerError if the function cannot be called so.
+    *check* is called as `check(ctx, config)` before an attempt that follows one of unknown outcome.
+    What it finds, any JSON value, is the action's result, and the function is not called; None
+    says that there is nothing, `Unknown`, raised or returned, that a person must look.
+
+    Raises HandlerError if the function, or *check*, cannot be called so.
     """
 
     def declare(function: F) -> F:
-        timeouts = Timeouts(start_to_close, schedule_to_close, schedule_to_start)
-        handler = Handler(name, function, batch, config_schema, send, retry, timeouts)
+        timeouts = Timeouts(start_to_close, schedule_to_close, schedule_to_start, heartbeat)
+        handler = Handler(name, function, batch, config_schema, send, retry, timeouts, check)
         setattr(function, MARK, (*getattr(function, MARK, ()), handler))
         return function
 
     return declare
+
+
+def _place(function: Callable[..., Any]) -> str:
+    name = getattr(function, "__qualname__", repr(function))
+    return f"{function.__module__}.{name}"

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from .errors import ActionError
-from .redact import told, told_json
+from .errors import ActionError, Cancelled, RefusedError, Unknown
+from .kept import DETAILS_LIMIT, TOO_LARGE, json_text, plain, said
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-#: Characters of an error's message that are kept.
-MESSAGE_LIMIT = 4096
-#: Bytes of JSON that an error's details may have.
-DETAILS_LIMIT = 64 * 1024
-TOO_LARGE = f"more than {DETAILS_LIMIT} bytes: store them elsewhere, and tell a reference"
-#: Bytes of JSON that no result may have, whatever the setting resultLimit is.
-RESULT_LIMIT = 2 * 1024 * 1024
-
-_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+#: What is logged of an outcome that no longer counts.
+STALE = "outcome came too late: the claim was no longer this worker's"
+#: Errors behind an error that are kept.
+CAUSES_LIMIT = 5
 
 
 class Done(NamedTuple):
@@ -51,56 +42,58 @@ class Released(NamedTuple):
 Outcome = Done | Failed | Released
 
 
-def json_text(value: Any) -> str:
-    """Return *value* as text that jsonb takes. Raises ActionError (not retryable) if it cannot be.
-
-    Not retryable, because the handler did its work: the next attempt would only do it again.
-    """
-    try:
-        text = told_json(json.dumps(value, ensure_ascii=False, allow_nan=False))
-        size = len(text.encode())
-    except Exception as exc:  # noqa: BLE001 -- the value's own code may raise anything
-        reason = _plain(f"{type(exc).__name__}: {_said(exc)}")
-    else:
-        if size > RESULT_LIMIT:
-            raise ActionError(
-                f"the result has {size} bytes, more than {RESULT_LIMIT}: store it elsewhere, and "
-                "return a reference",
-                type="ResultTooLarge",
-                non_retryable=True,
-            )
-        if _NUL.search(text):
-            reason = "it has a NUL character"
-        else:
-            return text
-    raise ActionError(
-        f"the handler's result cannot be kept as JSON: {reason}",
-        type="ResultNotJson",
+def refusal(exc: RefusedError) -> ActionError:
+    """Return the failure of an action whose result the database refuses."""
+    return ActionError(
+        f"the handler's result cannot be kept: {exc}",
+        type="ResultTooLarge" if exc.too_large else "ResultNotJson",
         non_retryable=True,
     )
 
 
-def error_text(exc: BaseException) -> str:
-    """Return *exc* as the JSON text that the database keeps of a failed attempt."""
-    error: Mapping[str, Any] = {
-        "message": _plain(_said(exc)),
-        "type": type(exc).__name__,
+def error_text(exc: BaseException, heartbeat_details: str | None = None) -> str:
+    """Return *exc* as the JSON text that the database keeps of a failed attempt.
+
+    *heartbeat_details*, JSON text, go with it where they have not been told yet.
+    """
+    error: dict[str, Any] = {
+        "message": plain(said(exc)),
+        "type": _type(exc),
         "nonRetryable": False,
         "nextRetryDelay": None,
         "details": {"at": place(exc)},
     }
+    if causes := _causes(exc):
+        error["causes"] = causes
     if isinstance(exc, ActionError):
-        error = {
-            **error,
-            "type": _plain(exc.type),
-            "nonRetryable": bool(exc.non_retryable),
-            "nextRetryDelay": exc.next_retry_delay,
-            "details": _details(exc.details),
-        }
+        error["nonRetryable"] = bool(exc.non_retryable)
+        error["nextRetryDelay"] = exc.next_retry_delay
+        error["details"] = _details(exc.details)
+    elif isinstance(exc, Cancelled):
+        error["cancelled"] = exc.reason == "cancel_requested"
+    elif isinstance(exc, Unknown):
+        error["nonRetryable"] = error["outcomeUnknown"] = True
+    if heartbeat_details is not None:
+        error["heartbeatDetails"] = json.loads(heartbeat_details)
     try:
         return json_text(error)
     except ActionError:
         return json_text({**error, "nextRetryDelay": None})
+
+
+def _type(exc: BaseException) -> str:
+    if isinstance(exc, ActionError):
+        return plain(exc.type)
+    return "OutcomeUnknown" if type(exc) is Unknown else type(exc).__name__
+
+
+def _causes(exc: BaseException) -> list[dict[str, str]]:
+    """Return what was named by `raise … from`, the nearest first."""
+    causes: list[dict[str, str]] = []
+    while (cause := exc.__cause__) is not None and len(causes) < CAUSES_LIMIT:
+        causes.append({"type": _type(cause), "message": plain(said(cause))})
+        exc = cause
+    return causes
 
 
 def _details(details: Any) -> Any:
@@ -119,20 +112,3 @@ def place(exc: BaseException) -> str | None:
         return None
     last = frames[-1]
     return f"{Path(last.filename).name}:{last.lineno} in {last.name}"
-
-
-def _said(exc: BaseException) -> str:
-    try:
-        return str(exc) or repr(exc)
-    except Exception:  # noqa: BLE001 -- its own code again
-        return f"{type(exc).__name__} that cannot say why"
-
-
-def _plain(text: str) -> str:
-    """Return *text* as the database may keep it.
-
-    No NUL and no lone surrogates, which jsonb cannot hold; no secrets; not endless.
-    """
-    text = told(text)  # before it is cut, which may leave a part of a secret
-    short = text if len(text) <= MESSAGE_LIMIT else text[:MESSAGE_LIMIT] + "…"
-    return short.replace("\0", "\\0").encode(errors="backslashreplace").decode()

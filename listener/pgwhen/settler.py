@@ -15,8 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from .connection import patiently
-from .errors import ActionError, RefusedError, UnavailableError
-from .outcome import Done, Failed, Released, error_text
+from .errors import RefusedError, UnavailableError
+from .outcome import STALE, Done, Failed, Released, error_text, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -148,12 +148,7 @@ class Settler:
             await self._tell(verb, outcomes[:middle])
             await self._tell(verb, outcomes[middle:])
         elif isinstance(outcome, Done):
-            error = ActionError(
-                f"the handler's result cannot be kept: {exc}",
-                type="ResultTooLarge" if exc.too_large else "ResultNotJson",
-                non_retryable=True,
-            )
-            failed = Failed(outcome.action_id, outcome.token, error_text(error))
+            failed = Failed(outcome.action_id, outcome.token, error_text(refusal(exc)))
             await self._tell(self._database.fail_actions, [failed])
         else:
             log.error("outcome refused: %s", exc, extra={"fields": {"action": outcome.action_id}})
@@ -163,6 +158,6 @@ def _note_stale(outcomes: Sequence[Outcome], settled: set[int]) -> None:
     for outcome in outcomes:
         if outcome.action_id not in settled:
             log.warning(
-                "outcome came too late: the claim was no longer this worker's",
+                STALE,
                 extra={"fields": {"action": outcome.action_id, "outcome": type(outcome).__name__}},
             )

@@ -23,6 +23,7 @@ class Timeouts:
     start_to_close: float | timedelta | None = None
     schedule_to_close: float | timedelta | None = None
     schedule_to_start: float | timedelta | None = None
+    heartbeat: float | timedelta | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no time, with the name of the argument."""
@@ -40,5 +41,6 @@ class Timeouts:
             "startToClose": self.start_to_close,
             "scheduleToClose": self.schedule_to_close,
             "scheduleToStart": self.schedule_to_start,
+            "heartbeat": self.heartbeat,
         }
         return {name: seconds(value) for name, value in told.items() if value is not None}

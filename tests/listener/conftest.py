@@ -16,6 +16,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from pgwhen.daemon import Daemon
+from pgwhen.handlers import Handler
 from pgwhen.settings import Settings
 from tests.support import PATIENCE, wait_until
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from pgwhen.handlers import Handler
     from tests.support import Database
 
 #: A handler that waits at a gate, in sight of pg_stat_activity: while the test holds the advisory
@@ -230,6 +230,13 @@ def another_listener(db: Database, tmp_path_factory: pytest.TempPathFactory) -> 
 def settings(db: Database) -> Settings:
     """Return settings for listeners that run inside the test."""
     return replace(Settings(), dsn=db.conninfo, listen_dsn=db.conninfo, threads=4, grace=5)
+
+
+def declared(function: Any) -> Handler:
+    """Return what `@action` has declared of *function*."""
+    [handler] = function.__pgwhen_actions__
+    assert isinstance(handler, Handler)
+    return handler
 
 
 @asynccontextmanager

@@ -19,6 +19,7 @@ from pgwhen.database import Database
 from pgwhen.dispatcher import Dispatcher
 from pgwhen.errors import CallDiedError
 from pgwhen.handlers import Handler
+from pgwhen.lifeline import Tools
 from pgwhen.settler import Settler
 from pgwhen.wakeup import Doorbell
 from tests.support import wait_until
@@ -159,9 +160,12 @@ async def test_room_is_told_to_whoever_waits_for_it(settings: Settings) -> None:
     dispatcher = Dispatcher(
         replace(settings, max_in_flight=1),
         {"plain": Handler("plain", plain, None, None)},
-        cast(
-            "Database",
-            SimpleNamespace(complete_actions=tell, fail_actions=tell, release_actions=tell),
+        Tools.of(
+            settings,
+            cast(
+                "Database",
+                SimpleNamespace(complete_actions=tell, fail_actions=tell, release_actions=tell),
+            ),
         ),
         room.set,
     )

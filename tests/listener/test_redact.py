@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pgwhen import ActionError
+from pgwhen.kept import MESSAGE_LIMIT, json_text
 from pgwhen.logs import LineFormatter
-from pgwhen.outcome import MESSAGE_LIMIT, error_text, json_text
+from pgwhen.outcome import error_text
 from pgwhen.redact import Cover, hide, told
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from pgwhen import ActionError, Result, action
 from pgwhen.errors import HandlerError, SettingsError
 from pgwhen.jsonb import UNREADABLE, loads, loads_if_readable
+from pgwhen.kept import json_text
 from pgwhen.loader import load
 from pgwhen.logs import visible
-from pgwhen.outcome import error_text, json_text
+from pgwhen.outcome import error_text
 from pgwhen.settings import Settings, backoff
 
 if TYPE_CHECKING:

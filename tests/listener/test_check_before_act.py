@@ -1,0 +1,238 @@
+"""`check=`: before an attempt that may do it again, the far side is asked what it has."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pgwhen import ActionError, Context, KeyReused, Retry, Unknown, action
+from pgwhen.errors import HandlerError
+
+from .conftest import declared, running
+from .test_heartbeats import ended
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pgwhen.settings import Settings
+
+    from .conftest import Shop
+
+SOON = Retry(initial_interval=0.01)
+
+
+class Bank:
+    """Books what it is told; the answer to the first call is lost. What it says, *find* says."""
+
+    def __init__(self, find: Callable[[Context], Any]) -> None:
+        self.booked: list[str] = []
+        self.asked: list[int] = []
+        self._find = find
+
+    def pay(self, ctx: Context) -> dict[str, Any]:
+        """Book, and lose the first answer."""
+        self.booked.append(ctx.idempotency_key)
+        if len(self.booked) == 1:
+            raise ConnectionError("no answer")
+        return {"receipt": len(self.booked)}
+
+    def find(self, ctx: Context) -> Any:
+        """Say what there is."""
+        self.asked.append(ctx.attempt)
+        return self._find(ctx)
+
+
+def handler(bank: Bank, way: str) -> Any:
+    """Return a handler that pays, and asks before it pays again."""
+
+    async def check(ctx: Context, _config: Any) -> Any:
+        return bank.find(ctx)
+
+    async def pay(ctx: Context, _config: Any) -> Any:
+        return bank.pay(ctx)
+
+    def check_in_thread(ctx: Context, _config: Any) -> Any:
+        return bank.find(ctx)
+
+    def pay_in_thread(ctx: Context, _config: Any) -> Any:
+        return bank.pay(ctx)
+
+    if way == "async":
+        return action("pay", retry=SOON, check=check)(pay)
+    return action("pay", retry=SOON, check=check_in_thread)(pay_in_thread)
+
+
+async def outcome(settings: Settings, shop: Shop, bank: Bank, way: str) -> dict[str, Any]:
+    """Return the row of the action, ended."""
+    async with running(settings, declared(handler(bank, way))):
+        shop.rule("pay")
+        shop.submit("pay")
+        [row] = await ended(shop)
+    return row
+
+
+ways = pytest.mark.parametrize("way", ["async", "thread"])
+
+
+@ways
+async def test_what_is_found_is_the_result(settings: Settings, shop: Shop, way: str) -> None:
+    """Nothing is sent a second time, and before the first attempt nobody is asked."""
+    bank = Bank(lambda _: {"receipt": "found"})
+    row = await outcome(settings, shop, bank, way)
+    assert (row["status"], row["result"]) == ("done", {"receipt": "found"})
+    assert (len(bank.booked), bank.asked) == (1, [2])
+
+
+@ways
+async def test_where_there_is_nothing_it_is_sent(settings: Settings, shop: Shop, way: str) -> None:
+    """None says so; False, 0 and {} are findings."""
+    bank = Bank(lambda _: None)
+    row = await outcome(settings, shop, bank, way)
+    assert (row["status"], row["result"]) == ("done", {"receipt": 2})
+    assert (len(bank.booked), bank.asked) == (2, [2])
+
+
+@pytest.mark.parametrize("finding", [False, 0, {}, "", []])
+async def test_a_finding_may_be_empty(settings: Settings, shop: Shop, finding: Any) -> None:
+    """It is a finding."""
+    bank = Bank(lambda _: finding)
+    row = await outcome(settings, shop, bank, "async")
+    assert (row["status"], row["result"], len(bank.booked)) == ("done", finding, 1)
+
+
+def _raise(exc: Exception) -> Any:
+    raise exc
+
+
+@ways
+@pytest.mark.parametrize("how", ["returned", "raised"])
+async def test_who_does_not_know_parks_it(
+    settings: Settings, shop: Shop, way: str, how: str
+) -> None:
+    """Failed for good, in the words of the check, and a person may retry it by hand."""
+    unknown = Unknown("the bank is closed until Monday")
+    bank = Bank((lambda _: unknown) if how == "returned" else lambda _: _raise(unknown))
+    row = await outcome(settings, shop, bank, way)
+    assert (row["status"], row["retry_state"]) == ("failed", "non_retryable")
+    assert row["error_message"] == "OutcomeUnknown: the bank is closed until Monday"
+    assert len(bank.booked) == 1
+
+
+@ways
+async def test_a_check_that_fails_is_tried_again(settings: Settings, shop: Shop, way: str) -> None:
+    """Without an answer nothing is sent."""
+    bank = Bank(lambda ctx: _raise(OSError("down")) if ctx.attempt == 2 else {"receipt": "found"})
+    row = await outcome(settings, shop, bank, way)
+    assert (row["status"], row["result"]) == ("done", {"receipt": "found"})
+    assert (len(bank.booked), bank.asked) == (1, [2, 3])
+
+
+async def test_after_a_certain_failure_it_is_asked_too(settings: Settings, shop: Shop) -> None:
+    """An ActionError says that it failed, not that nothing arrived: asking costs little."""
+    asked = []
+
+    async def check(ctx: Context, _config: Any) -> None:
+        asked.append(ctx.maybe_done)
+
+    @action("pay", retry=SOON, check=check)
+    async def pay(ctx: Context, _config: Any) -> None:
+        if ctx.attempt == 1:
+            raise ActionError("busy")
+
+    async with running(settings, declared(pay)):
+        shop.rule("pay")
+        shop.submit("pay")
+        await ended(shop)
+    assert asked == [True]
+
+
+def test_a_check_that_cannot_be_called_is_refused() -> None:
+    """When it is declared, with what to write instead."""
+
+    async def pay(ctx: Any, config: Any) -> None: ...
+    async def many(batch: Any) -> None: ...
+    async def check(ctx: Any, config: Any) -> None: ...
+    def in_thread(ctx: Any, config: Any) -> None: ...
+    async def odd(ctx: Any) -> None: ...
+
+    for function, options, words in (
+        (pay, {"check": in_thread}, "not of one kind"),
+        (pay, {"check": odd}, "odd cannot be called: too many positional arguments"),
+        (many, {"check": check, "batch": 5}, "check goes with handlers of single actions"),
+    ):
+        with pytest.raises(HandlerError, match=words):
+            action("pay", **options)(function)
+    assert declared(action("pay", check=check)(pay)).options["check"] is True
+
+
+@ways
+async def test_a_key_goes_out_with_one_body(settings: Settings, shop: Shop, way: str) -> None:
+    """The same body again is fine, in whatever order; another one is refused, and parked."""
+    sent: list[Any] = []
+
+    def body(attempt: int) -> dict[str, Any]:
+        amount = 5 if attempt < 3 else 6
+        items = [("amount", amount), ("to", "4711")]
+        return dict(items if attempt == 1 else reversed(items))
+
+    async def pay(ctx: Context, _config: Any) -> None:
+        key = await ctx.key_for(body(ctx.attempt))
+        sent.append((ctx.attempt, key == ctx.idempotency_key))
+        raise ConnectionError("no answer")
+
+    def pay_in_thread(ctx: Context, _config: Any) -> None:
+        key = ctx.key_for(body(ctx.attempt))
+        sent.append((ctx.attempt, key == ctx.idempotency_key))
+        raise ConnectionError("no answer")
+
+    function = pay if way == "async" else pay_in_thread
+    action("pay", retry=SOON)(function)
+    async with running(settings, declared(function)):
+        shop.rule("pay")
+        shop.submit("pay")
+        [row] = await ended(shop)
+    assert sent == [(1, True), (2, True)]
+    assert (row["status"], row["retry_state"]) == ("failed", "non_retryable")
+    assert row["error_message"].startswith("KeyReused: another body has gone out under this key")
+    assert issubclass(KeyReused, Unknown)
+
+
+async def test_causes_are_kept(settings: Settings, shop: Shop) -> None:
+    """`raise … from` reaches the row, the nearest first; a circle of them ends."""
+
+    @action("pay", retry=Retry(maximum_attempts=1))
+    async def pay(_ctx: Context, _config: Any) -> None:
+        unreachable = ActionError("cannot reach it", type="Unreachable")
+        unreachable.__cause__ = OSError("no route to host")
+        raise RuntimeError("payment failed") from unreachable
+
+    @action("circle", retry=Retry(maximum_attempts=1))
+    async def circle(_ctx: Context, _config: Any) -> None:
+        first, second = RuntimeError("chicken"), RuntimeError("egg")
+        first.__cause__, second.__cause__ = second, first
+        raise first
+
+    async with running(settings, declared(pay), declared(circle)):
+        for name in ("pay", "circle"):
+            shop.rule(name)
+            shop.submit(name)
+        rows = await ended(shop, 2)
+    errors = {row["action_type"]: row["error_message"] for row in rows}
+    assert errors["pay"] == (
+        "RuntimeError: payment failed; caused by Unreachable: cannot reach it"
+        "; caused by OSError: no route to host"
+    )
+    assert errors["circle"].count("egg") == 3
+
+
+async def test_a_context_is_of_no_use_elsewhere() -> None:
+    """Without a worker it says what to use instead."""
+    ctx = Context(
+        1, "pay", 1, "u", "oa", "org", None, None, None, None, "key"  # type: ignore[arg-type]
+    )  # fmt: skip
+    for use in (ctx.heartbeat, ctx.connection, lambda: ctx.key_for("x")):
+        with pytest.raises(RuntimeError, match=r"pgwhen\.testing\.run"):
+            use()
+    await asyncio.sleep(0)

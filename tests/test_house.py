@@ -15,8 +15,8 @@ from tests.support import ROOT
 PACKAGE = Path(pgwhen.__file__).parent
 #: What is built around the listener's core: pyproject.toml says who may import whom.
 AROUND = {
-    "__init__", "__main__", "cli", "demo", "deploy", "embedded", "loader", "log_message", "logs",
-    "run", "sources", "status", "tail",
+    "__init__", "__main__", "check", "cli", "demo", "deploy", "embedded", "handler_source",
+    "loader", "log_message", "logs", "run", "sources", "status", "tail", "testing",
 }  # fmt: skip
 CORE = sorted(file for file in PACKAGE.glob("*.py") if file.stem not in AROUND)
 

@@ -15,7 +15,7 @@ from .errors import PgwhenError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS = ("deploy", "run", "status", "tail", "demo")
+COMMANDS = ("deploy", "run", "check", "status", "tail", "demo")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

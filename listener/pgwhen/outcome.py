@@ -58,7 +58,7 @@ def error_text(exc: BaseException, heartbeat_details: str | None = None) -> str:
     """
     error: dict[str, Any] = {
         "message": plain(said(exc)),
-        "type": _type(exc),
+        "type": type_of(exc),
         "nonRetryable": False,
         "nextRetryDelay": None,
         "details": {"at": place(exc)},
@@ -81,7 +81,8 @@ def error_text(exc: BaseException, heartbeat_details: str | None = None) -> str:
         return json_text({**error, "nextRetryDelay": None})
 
 
-def _type(exc: BaseException) -> str:
+def type_of(exc: BaseException) -> str:
+    """Return the type of *exc* that the action's row has; retry policies go by it."""
     if isinstance(exc, ActionError):
         return plain(exc.type)
     return "OutcomeUnknown" if type(exc) is Unknown else type(exc).__name__
@@ -91,7 +92,7 @@ def _causes(exc: BaseException) -> list[dict[str, str]]:
     """Return what was named by `raise … from`, the nearest first."""
     causes: list[dict[str, str]] = []
     while (cause := exc.__cause__) is not None and len(causes) < CAUSES_LIMIT:
-        causes.append({"type": _type(cause), "message": plain(said(cause))})
+        causes.append({"type": type_of(cause), "message": plain(said(cause))})
         exc = cause
     return causes
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = dict(re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL))
+SCREEN = README.split("\n\n## ", 1)[0]
+BLOCKS = dict(re.findall(r"```(\w+)\n(.*?)```", SCREEN, re.DOTALL))
 
 
 def table(header: str) -> list[list[str]]:

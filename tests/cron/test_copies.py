@@ -118,3 +118,52 @@ def test_a_listener_refuses_to_start(copy: Database) -> None:
         wait_until(conn, "select count(*) = 1 from pgwhen.audience_member")
         listener.terminate()
         assert listener.wait(30) == 0
+
+
+CHARGES = """
+insert into pgwhen.trigger_rule (name, source_type, action_type, frequency)
+values ('charge', 'paid', 'charge', 'always');
+"""
+#: Three actions of a rule, one that was asked for, and one under a name of the caller's.
+MORE = """
+select pgwhen.emit('paid', 'ann') from generate_series(1, 3);
+call pgwhen.run_ticks();
+select pgwhen.schedule_action('charge', 'ann', '{}');
+select pgwhen.schedule_action('charge', 'ann', '{}', deduplication_key => 'order-%s');
+"""
+
+
+def keys(database: Database) -> dict[int, str]:
+    """Return the keys of all charges, by id."""
+    rows = database.connect().execute(
+        "select id, key::text from pgwhen.scheduled_action where action_type = 'charge'"
+    )
+    return dict(rows.fetchall())
+
+
+def run_sql(database: Database, text: str) -> None:
+    """Run *text*, statement by statement."""
+    assert psql(database, input=text).returncode == 0
+
+
+def test_no_new_action_meets_an_old_key(
+    original: Database, create: Callable[..., Database]
+) -> None:
+    """After a restore the sequences give numbers that were given before, and keys that were not."""
+    run_sql(original, CHARGES + MORE % 1)
+    before = keys(original)
+    dumped = subprocess.run(
+        [program("pg_dump")], env=original.env, capture_output=True, text=True, check=True
+    )
+    run_sql(original, MORE % 2)
+    lost = {number: key for number, key in keys(original).items() if number not in before}
+
+    restored = create()
+    run_sql(restored, dumped.stdout + "select pgwhen.adopt();" + MORE % 3)
+    after = keys(restored)
+    new = {number: key for number, key in after.items() if number not in before}
+
+    assert before.items() <= after.items()
+    assert len(before) == len(lost) == len(new) == 5
+    assert lost.keys() & new.keys()
+    assert not set(new.values()) & {*before.values(), *lost.values()}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pgwhen import ActionError, Cancelled, Context, Retry, action
+from pgwhen import ActionError, Cancelled, Context, Retry, action, pulse
 from pgwhen.errors import HandlerError
 from tests.support import PATIENCE, wait_until
 
@@ -18,6 +18,7 @@ from .conftest import declared, running
 
 if TYPE_CHECKING:
     from pgwhen.settings import Settings
+    from tests.support import Database
 
     from .conftest import Process, Shop
 
@@ -102,6 +103,28 @@ async def test_later_heartbeats_are_told_too(settings: Settings, shop: Shop) -> 
     assert (row["status"], row["retry_count"]) == ("done", 0)
 
 
+async def test_without_a_timeout_they_are_told_too(
+    settings: Settings, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a while that is half a minute, and a moment here."""
+    monkeypatch.setattr(pulse, "WITHOUT", 0.1)
+    go_on = asyncio.Event()
+
+    @action("walk")
+    async def walk(ctx: Context, _config: Any) -> None:
+        await ctx.heartbeat(1)
+        await asyncio.sleep(0.02)
+        await ctx.heartbeat(2)
+        await go_on.wait()
+
+    async with running(settings, declared(walk)):
+        shop.rule("walk")
+        shop.submit("walk")
+        await seen(shop, "select details = '2' from _pgwhen.heartbeat")
+        go_on.set()
+        await ended(shop)
+
+
 async def test_heartbeats_are_throttled(settings: Settings, shop: Shop) -> None:
     """A thousand of them cost the database two calls: the first, and none before its time."""
     shop.conn.execute("create table beat_seen ()")
@@ -172,8 +195,17 @@ async def test_silence_is_noticed(settings: Settings, shop: Shop, way: str) -> N
     assert stopped == ["cancelled" if way == "async" else "timed_out"] * 2
 
 
-async def test_a_busy_loop_loses_no_claim(settings: Settings, shop: Shop) -> None:
-    """A handler that blocks the loop for long harms neither the others nor itself."""
+async def test_a_busy_loop_loses_no_claim(settings: Settings, shop: Shop, db: Database) -> None:
+    """A handler that blocks the loop for long harms neither the others nor itself.
+
+    Somebody else looks for claims that are lost meanwhile: this listener's own ticks wait too.
+    """
+    other, is_over = db.connect(), threading.Event()
+
+    def recover() -> None:
+        while not is_over.is_set():
+            other.execute("call pgwhen.run_ticks()")
+
     starts: list[int] = []
     both = asyncio.Event()
 
@@ -201,7 +233,10 @@ async def test_a_busy_loop_loses_no_claim(settings: Settings, shop: Shop) -> Non
             shop.rule(name)
         for name in ("quiet", "blocker"):
             shop.submit(name)
+        recovering = asyncio.create_task(asyncio.to_thread(recover))
         rows = await ended(shop, 2)
+        is_over.set()
+        await recovering
     assert [(row["status"], row["retry_count"]) for row in rows] == [("done", 0)] * 2
 
 

@@ -86,6 +86,10 @@ class Process:
             )
         return self
 
+    def write(self, name: str) -> None:
+        """Make a file where it runs, for a handler that looks."""
+        (self._directory / name).touch()
+
     @property
     def log(self) -> str:
         """What it has logged so far."""

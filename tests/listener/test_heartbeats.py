@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 import time
 from dataclasses import replace
@@ -376,6 +377,7 @@ def test_a_killed_worker_is_followed_by_one_that_goes_on(
 
 WALKER = """
 import asyncio
+from pathlib import Path
 from pgwhen import Retry, action
 
 endless = True
@@ -403,6 +405,22 @@ def test_sigterm_keeps_what_was_not_told(shop: Shop, listener: Process) -> None:
         " left join _pgwhen.heartbeat as h on h.action_id = a.id"
     ).fetchall()
     assert (status, kept > 1) == ("pending", True)
+
+
+def test_heartbeats_go_on_in_the_grace_time(shop: Shop, listener: Process) -> None:
+    """After SIGTERM a handler may finish, and its claim holds as long."""
+    listener.start(WALKER.replace("while endless", 'while not Path("go_on").exists()'))
+    shop.rule("walk")
+    shop.submit("walk")
+    wait_until(shop.conn, HAS_BEATEN, [1])
+    listener.signal(signal.SIGTERM)
+    listener.wait_log("stopping")
+    [(told,)] = shop.conn.execute("select details from _pgwhen.heartbeat").fetchall()
+    wait_until(shop.conn, "select details > to_jsonb(%s) from _pgwhen.heartbeat", [told])
+    listener.write("go_on")
+    assert listener.wait() == 0
+    [row] = shop.wait_ended()
+    assert (row["status"], row["retry_count"]) == ("done", 0)
 
 
 async def test_heartbeats_outlive_a_restarted_connection(settings: Settings, shop: Shop) -> None:

@@ -45,14 +45,17 @@ select (a.result ->> 'started')::float8 - extract(epoch from a.execute_at)::floa
 from pgwhen.scheduled_action as a
 where a.status = 'done'
 """
+#: By the indexes: an observer that reads a million rows again and again is a load of its own.
 NONE_SOON = """
-select not exists (
-    select
-    from pgwhen.scheduled_action as a
-    where
-        a.status = 'processing'
-        or a.status = 'pending' and a.execute_at < clock_timestamp() + interval '1 hour'
-)
+select
+    not exists (select from pgwhen.scheduled_action as a where a.status = 'processing')
+    and not exists (
+        select
+        from pgwhen.scheduled_action as a
+        where
+            a.status = 'pending' and a.action_type = 'note_start' and not a.waiting
+            and a.execute_at < clock_timestamp() + interval '1 hour'
+    )
 """
 
 

@@ -155,7 +155,9 @@ from (values
 where f.applies;
 $$;
 
--- A run that goes on has a start and no end; one that could not connect may have neither.
+-- A run that goes on has a start and no end; one that could not connect may have neither. The
+-- launcher of pg_cron 1.4 can miss a change of cron.job that comes while it reads the table: until
+-- the next change it then knows no such job.
 create or replace function _pgwhen.findings_on_runs(job _pgwhen.cron_job, noted_at timestamptz)
 returns table (finding text, remedy text)
 language plpgsql
@@ -190,7 +192,8 @@ begin
                 coalesce('since ' || _pgwhen.stamp(v_started_at), 'yet')
             ),
             'see whether pg_cron''s launcher lives: select from pg_stat_activity where '
-            'backend_type = ''pg_cron launcher''; where it does not, restart the server'
+            'backend_type = ''pg_cron launcher''; where it does not, restart the server; where it '
+            'does, select pgwhen.enable_cron() again'
         );
     end if;
 end;

@@ -32,7 +32,7 @@ STAFF = Path(__file__).parent / "staff.csv"
 #: refused for now, dropped unread; booked and then not answered, answered later than anybody
 #: waits, answered twice.
 FATES = ("busy", "lost", "silent", "late", "twice")
-EVERY = 50
+EVERY = 150
 #: Seconds until an answer that is late, and until the second of two.
 LATE = 0.6
 AGAIN = 0.005

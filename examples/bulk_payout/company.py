@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import psycopg
 
 #: A kill must cost seconds here. handlers.py has what the real ones would say.
-QUICK = {"retryPolicy": {"initialInterval": 0.05, "maximumInterval": 0.2}}
+QUICK = {"retryPolicy": {"initialInterval": 0.05, "maximumInterval": 0.1}}
 QUICK_PAYROLL = QUICK | {"timeouts": {"heartbeat": 1}}
 QUICK_TRANSFER = QUICK | {"timeouts": {"startToClose": 3}}
 

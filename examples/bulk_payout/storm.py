@@ -58,21 +58,23 @@ def storm(
 ) -> list[Hit]:
     """Kill as planned, and start again who was killed; returns the attempts that were hit.
 
-    Raises DemoError where all work is done before that.
+    A kill that has not hit what it was for is repeated. Raises DemoError where all work is done
+    before that.
     """
     hits: list[Hit] = []
     waiting = list(planned)
     while waiting:
         listener.check()
-        for kill in waiting:
-            if is_time(conn, listener, banks, kill):
-                hits += do(conn, listener, banks, kill.victim)
-                waiting.remove(kill)
-                break
-        else:
+        kill = next((kill for kill in waiting if is_time(conn, listener, banks, kill)), None)
+        if kill is None:
             if not any(demo.remaining(conn)):
-                raise demo.DemoError(f"all is done, and who should have been killed: {waiting}")
+                raise demo.DemoError(f"all work is done, and these kills are not: {waiting}")
             time.sleep(LOOK)
+            continue
+        hit = do(conn, listener, banks, kill.victim)
+        if kill.victim != "listener" or WORK[kill.bank] in {what.action_type for what in hit}:
+            waiting.remove(kill)
+        hits += hit
     return hits
 
 

@@ -28,11 +28,11 @@ from zlib import crc32
 
 STAFF = Path(__file__).parent / "staff.csv"
 
-#: What becomes of a transfer's request beside "answered", one time in EVERY for each of them:
-#: refused for now, dropped unread; booked and then not answered, answered later than anybody
-#: waits, answered twice.
+#: What becomes of a transfer's request, beside that it is answered: refused for now, dropped unread;
+#: booked and then not answered, answered later than anybody waits, answered twice.
 FATES = ("busy", "lost", "silent", "late", "twice")
-EVERY = 150
+#: Each of them happens to one request in so many.
+RARITY = {"modern": 150, "old": 150, "evening": 25}
 #: Seconds until an answer that is late, and until the second of two.
 LATE = 0.6
 AGAIN = 0.005
@@ -61,9 +61,9 @@ class Answer(NamedTuple):
     fate: str = "answered"
 
 
-def fate_of(reference: str, number: int) -> str:
+def fate_of(reference: str, number: int, rarity: int = RARITY["old"]) -> str:
     """Return what becomes of the request of this number for a reference: at random, yet fixed."""
-    place = crc32(f"{reference} {number}".encode()) % EVERY
+    place = crc32(f"{reference} {number}".encode()) % rarity
     return FATES[place] if place < len(FATES) else "answered"
 
 
@@ -72,6 +72,7 @@ class Bank:
 
     def __init__(self, kind: str, file: Path) -> None:
         """Open the book, a new one where there is none."""
+        self._rarity = RARITY[kind]
         self._takes_keys = kind == "modern"
         self._books_at_once = kind != "evening"
         self._book = sqlite3.connect(file)
@@ -86,9 +87,8 @@ class Bank:
         """Book an order, and remember that it was asked for; committed on return."""
         reference = order["reference"]
         with self._book:
-            fate = fate_of(
-                reference, self._one("count(*) from request where reference = ?", reference)
-            )
+            number = self._one("count(*) from request where reference = ?", reference)
+            fate = fate_of(reference, number, self._rarity)
             self._book.execute("insert into request values (?, ?)", (reference, fate))
             if fate in {"busy", "lost"}:
                 return Answer(HTTPStatus.SERVICE_UNAVAILABLE, {"code": "SERVICE_UNAVAILABLE"}, fate)

@@ -18,9 +18,9 @@ REQUESTS_AS = {
     "answered": "requests answered",
     "busy": "refused for now",
     "lost": "lost on their way",
-    "silent": "booked, never answered",
-    "late": "booked, answered too late",
-    "twice": "booked, answered twice",
+    "silent": "taken, never answered",
+    "late": "taken, answered too late",
+    "twice": "taken, answered twice",
     "asked": "asked about, before acting",
 }
 

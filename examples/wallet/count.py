@@ -15,10 +15,12 @@ from typing import NamedTuple
 
 HERE = Path(__file__).parent
 
-#: The front ends, each of which asks for each line of each of the two action types twice: with a
+#: The front ends, each of which asks for each line of each of the three action types twice: with a
 #: deduplication key and without.
 COPIES = 6
-TYPES = 2
+TYPES = ("credit_wallet", "credit_wallet_joined", "credit_wallet_sql")
+#: How many of them write a receipt.
+WITH_RECEIPT = 2
 
 
 class Wallet(NamedTuple):
@@ -70,11 +72,14 @@ def expected_totals(lines: int | None = None, copies: int = COPIES) -> Counter[s
         is_new = line["transaction_id"] not in {other["transaction_id"] for other in sent[:n]}
         actions = copies + is_new  # one for each request without a key, one for all with it
         why = refusal(wallets.get(line["wallet_id"]), line["amount_baht"])
-        counts["requests"] += copies * 2 * TYPES
-        counts["actions"] += actions * TYPES
-        counts[f"refused: {why}" if why else "done"] += actions * TYPES
+        counts["requests"] += copies * 2 * len(TYPES)
+        counts["actions"] += actions * len(TYPES)
+        counts[f"refused: {why}" if why else "done"] += actions * len(TYPES)
         if why is None:
-            counts["done by Python, tried again"] += actions
+            # Of one type in Python all are, of the other those with an odd transaction id.
+            is_odd = int(line["transaction_id"][-1]) % 2
+            counts["done by Python, tried again"] += actions + actions * is_odd
+            counts["receipts, of actions"] += actions * WITH_RECEIPT
     entitled = expected_wallets(lines).values()
     counts["ledger entries"] = sum(wallet.entries for wallet in entitled)
     counts["satang in all wallets"] = sum(wallet.satang for wallet in entitled)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import random
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from threading import Barrier
 from typing import TYPE_CHECKING
 
 import psycopg
-from count import read, satang
+from count import TYPES, read, satang
 from psycopg.types.json import Jsonb
 
 if TYPE_CHECKING:
@@ -23,11 +24,8 @@ insert into shop.wallet (wallet_id, owner, limit_satang, frozen) values (%s, %s,
 """
 ASK = """
 select
-    pgwhen.schedule_action(t.name, %(wallet)s, %(config)s),
-    pgwhen.schedule_action(
-        t.name, %(wallet)s, %(config)s, deduplication_key => t.name || ' ' || %(transaction)s
-    )
-from unnest(array['credit_wallet', 'credit_wallet_sql']) as t (name)
+    pgwhen.schedule_action(%(type)s, %(wallet)s, %(config)s),
+    pgwhen.schedule_action(%(type)s, %(wallet)s, %(config)s, deduplication_key => %(key)s)
 """
 
 
@@ -48,11 +46,11 @@ def ask_for_all(conninfo: str, lines: int | None, copies: int) -> int:
 
     Returns the number of requests, each of which was answered with the id of an action.
     """
-    top_ups = read("top_ups.csv")[:lines]
+    requests = list(product(TYPES, read("top_ups.csv")[:lines]))
     together = Barrier(copies)
 
     def front_end(number: int) -> int:
-        mine = random.Random(number).sample(top_ups, len(top_ups))  # noqa: S311 - an order
+        mine = random.Random(number).sample(requests, len(requests))  # noqa: S311 - an order
         with psycopg.connect(conninfo, autocommit=True) as conn:
             together.wait()
             return ask(conn, mine)
@@ -61,15 +59,18 @@ def ask_for_all(conninfo: str, lines: int | None, copies: int) -> int:
         return sum(threads.map(front_end, range(copies)))
 
 
-def ask(conn: psycopg.Connection, top_ups: Sequence[dict[str, str]]) -> int:
-    """Ask for each top-up, in this order, a transaction each; returns the number of requests."""
+def ask(conn: psycopg.Connection, requests: Sequence[tuple[str, dict[str, str]]]) -> int:
+    """Ask an action type for a top-up, each twice, in this order; returns the number of answers."""
     answered = 0
-    for top_up in top_ups:
+    for action_type, top_up in requests:
         transaction = top_up["transaction_id"]
         config = {"transactionId": transaction, "amountSatang": satang(top_up["amount_baht"])}
-        answers = conn.execute(
-            ASK.encode(),
-            {"wallet": top_up["wallet_id"], "config": Jsonb(config), "transaction": transaction},
-        )
-        answered += sum(action_id is not None for row in answers for action_id in row)
+        request = {
+            "type": action_type,
+            "wallet": top_up["wallet_id"],
+            "config": Jsonb(config),
+            "key": f"{action_type} {transaction}",
+        }
+        for answers in conn.execute(ASK.encode(), request):
+            answered += sum(action_id is not None for action_id in answers)
     return answered

@@ -65,6 +65,7 @@ def run(server: Server, lines: int | None, copies: int) -> int:
                         name=f"listener-{number}",
                         PGUSER="shop_worker",
                         PGWHEN_THREADS=str(THREADS),
+                        PGWHEN_MAX_IN_FLIGHT=str(8 * THREADS),
                     )
                 )
             requests = ask_for_all(make_conninfo(server.conninfo, user="shop_front"), lines, copies)

@@ -24,6 +24,13 @@ create table shop.ledger_entry (
 
 create index ledger_entry_wallet_idx on shop.ledger_entry (wallet_id);
 
+-- What each action was told. Nothing here is unique: that there is one for each action is for the
+-- transactions to see to.
+create table shop.receipt (
+    action_id bigint not null,
+    balance_satang bigint not null
+);
+
 create view shop.balance as
 select
     w.wallet_id,
@@ -59,6 +66,7 @@ declare
     v_transaction constant text := config ->> 'transactionId';
     v_satang constant bigint := config -> 'amountSatang';
     v_refusal text;
+    v_balance bigint;
 begin
     if pgwhen.effect_once(v_transaction, 'credit') then
         v_refusal := shop.refusal(credit.user_id, v_satang);
@@ -70,9 +78,12 @@ begin
         )
         values (v_transaction, 'credit', credit.user_id, v_satang, 'credit_wallet_sql');
     end if;
-    return jsonb_build_object('balanceSatang', (
+    v_balance := (
         select b.balance_satang from shop.balance as b where b.wallet_id = credit.user_id
-    ));
+    );
+    insert into shop.receipt (action_id, balance_satang)
+    values ((credit.ctx ->> 'actionId')::bigint, v_balance);
+    return jsonb_build_object('balanceSatang', v_balance);
 end;
 $$;
 
@@ -84,6 +95,7 @@ create role shop_worker login in role pgwhen_worker;
 grant usage on schema shop to shop_worker;
 grant select on shop.wallet, shop.balance to shop_worker;
 grant select, insert on shop.ledger_entry to shop_worker;
+grant insert on shop.receipt to shop_worker;
 
 -- Tries follow each other quickly, so that the example does not take long.
 insert into pgwhen.setting (name, value) values ('retrySeconds', '0.2');

@@ -30,7 +30,17 @@ group by 1
 TRIED_AGAIN = """
 select count(*)
 from pgwhen.scheduled_action as a
-where a.action_type = 'credit_wallet' and a.status = 'done' and a.retry_count = 1
+where
+    a.action_type in ('credit_wallet', 'credit_wallet_joined')
+    and a.status = 'done' and a.retry_count = 1
+"""
+#: An action that has two of them counts as unexpected.
+RECEIPTS = """
+select
+    case when r.n = 1 then 'receipts, of actions' else r.n || ' receipts of an action' end,
+    count(*)
+from (select count(*) as n from shop.receipt group by action_id) as r
+group by 1
 """
 MADE_BY = "select made_by, count(*) from shop.ledger_entry group by made_by order by made_by"
 
@@ -47,6 +57,7 @@ def totals(conn: psycopg.Connection, requests: int) -> Counter[str]:
     counts["actions"] = sum(outcomes.values())
     counts.update(outcomes)
     counts["done by Python, tried again"] = conn.execute(TRIED_AGAIN).fetchone()[0]
+    counts.update(dict(conn.execute(RECEIPTS).fetchall()))
     has = wallets(conn).values()
     counts["ledger entries"] = sum(wallet.entries for wallet in has)
     counts["satang in all wallets"] = sum(wallet.satang for wallet in has)

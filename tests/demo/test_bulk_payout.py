@@ -80,7 +80,9 @@ def test_each_payment_is_made_once_whoever_is_killed(directory: Path) -> None:
     asked = row(totals.REQUESTS_AS["asked"], done.stdout)
     assert asked[0] == 0
     assert asked[1] > 0
-    assert re.search(r"^\d+ payments are parked: the evening bank cannot say", done.stdout, re.M)
+    assert re.search(
+        r"^\d+ payments are parked: the evening bank cannot say", done.stdout, re.MULTILINE
+    )
     assert not Server(directory).running
 
 

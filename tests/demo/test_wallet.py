@@ -87,14 +87,16 @@ def test_counted_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
         "W-2": counter.Wallet(0, 0),
     }
     assert counter.expected_totals(copies=3) == {
-        "requests": 6 * 3 * 2 * 2,
+        "requests": 6 * 3 * 2 * 3,
         # Three without a key for each of six lines, one with it for each of five payments.
-        "actions": 2 * (6 * 3 + 5),
-        "done": 2 * (3 * 3 + 2),
-        "done by Python, tried again": 3 * 3 + 2,
-        "refused: LimitExceeded": 2 * 4,
-        "refused: AccountFrozen": 2 * 4,
-        "refused: NoSuchWallet": 2 * 4,
+        "actions": 3 * (6 * 3 + 5),
+        "done": 3 * (3 * 3 + 2),
+        # The two of T-1 and the one of T-3, both odd.
+        "done by Python, tried again": 2 * (3 * 3 + 2),
+        "receipts, of actions": 2 * (3 * 3 + 2),
+        "refused: LimitExceeded": 3 * 4,
+        "refused: AccountFrozen": 3 * 4,
+        "refused: NoSuchWallet": 3 * 4,
         "ledger entries": 2,
         "satang in all wallets": 50007,
     }

@@ -28,7 +28,7 @@ from zlib import crc32
 
 STAFF = Path(__file__).parent / "staff.csv"
 
-#: What becomes of a transfer's request, beside that it is answered: refused for now, dropped unread;
+#: What becomes of a request to pay, if it is not just answered: refused for now, dropped unread;
 #: booked and then not answered, answered later than anybody waits, answered twice.
 FATES = ("busy", "lost", "silent", "late", "twice")
 #: Each of them happens to one request in so many.

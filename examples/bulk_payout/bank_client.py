@@ -1,4 +1,4 @@
-"""What handlers ask a bank, and how they understand its answers."""
+"""What can be asked of a bank, and what its answers mean. Knows nothing of pgwhen."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from typing import Any, NamedTuple
 
-from pgwhen import ActionError, Unknown
 
-#: Seconds to wait for anything: far below the time that an attempt has.
-TIMEOUT = 0.4
+class Refused(Exception):  # noqa: N818 - the bank's word
+    """The bank has decided: asking again is no use."""
+
+
+class KeyReused(Exception):  # noqa: N818 - the bank's word
+    """Another payment has come under this key, and counts."""
+
+
+class CannotSay(Exception):  # noqa: N818 - the bank's word
+    """The bank does not know whether it has a payment."""
 
 
 class Payment(NamedTuple):
@@ -24,9 +31,9 @@ class Payment(NamedTuple):
 class Bank:
     """One connection to a bank, kept until something goes wrong with it."""
 
-    def __init__(self, address: str) -> None:
-        """Take the bank's address, as host:port; connect when something is asked."""
-        self._http = HTTPConnection(address, timeout=TIMEOUT)
+    def __init__(self, address: str, timeout: float) -> None:
+        """Connect to host:port when something is asked; wait so many seconds for each answer."""
+        self._http = HTTPConnection(address, timeout=timeout)
 
     def close(self) -> None:
         """Hang up."""
@@ -35,37 +42,37 @@ class Bank:
     def transfer(self, payment: Payment, key: str | None = None) -> int:
         """Pay, and return the number of the receipt; under a key, once, however often it is asked.
 
-        Raises ActionError with the type BankRejected where the bank has decided, so that asking
-        again is no use, and other errors where it may be.
+        Raises Refused where the bank will not, KeyReused where it has paid something else under the
+        key, ConnectionError where it is worth asking again: perhaps it has paid.
         """
         headers = {} if key is None else {"Idempotency-Key": key}
         status, answer = self._ask(
             "POST", "/transfers", payment.reference, json.dumps(payment._asdict()), headers
         )
         if status == HTTPStatus.UNPROCESSABLE_ENTITY:
-            raise ActionError(answer["code"], type="BankRejected", non_retryable=True)
+            raise (KeyReused if answer["code"] == "KEY_REUSED" else Refused)(answer["code"])
         if status != HTTPStatus.OK:
-            raise ActionError(answer["code"], type="BankUnavailable")
+            raise ConnectionError(answer["code"])
         return int(answer["receipt"])
 
     def find(self, reference: str) -> int | None:
         """Return the receipt of what is booked under a reference; None if it never arrived.
 
-        Raises Unknown where the bank cannot say.
+        Raises CannotSay, and ConnectionError as `transfer` does.
         """
         status, answer = self._ask("GET", f"/transfers/{reference}", reference)
         if status == HTTPStatus.NOT_FOUND:
             return None
         if status == HTTPStatus.TOO_EARLY:
-            raise Unknown(answer["code"])
+            raise CannotSay(answer["code"])
         if status != HTTPStatus.OK:
-            raise ActionError(answer["code"], type="BankUnavailable")
+            raise ConnectionError(answer["code"])
         return int(answer["receipt"])
 
     def _ask(
         self, method: str, path: str, reference: str, body: str = "", headers: Any = None
     ) -> tuple[int, dict[str, Any]]:
-        """Return status and body of the answer. Whatever is raised: it may have been done."""
+        """Return status and body of the answer."""
         try:
             self._http.request(method, path, body, headers or {})
             response = self._http.getresponse()

@@ -12,9 +12,9 @@ from typing import Any
 from uuid import uuid5
 
 import psycopg
-from bank_client import Bank, Payment
+from bank_client import Bank, CannotSay, KeyReused, Payment, Refused
 
-from pgwhen import ActionError, Context, Retry, action
+from pgwhen import ActionError, Context, Retry, Unknown, action
 
 PAYMENTS = """
 select p.reference, p.account, p.satang
@@ -22,8 +22,29 @@ from payroll.payment as p
 where p.branch = %s and p.period = %s
 order by p.reference
 """
+#: Seconds to wait for a bank's answer: far below the time that an attempt has.
+TIMEOUT = 0.4
 #: What a bank does not do now it may do later: it is asked for as long as it takes.
 PATIENT = Retry(initial_interval=1, maximum_interval=60, maximum_attempts=0)
+#: Configs are small: what is large stays in a table of the company's.
+TEXT = {"type": "string", "maxLength": 50}
+PAYROLL = {
+    "type": "object",
+    "required": ["bank", "branch", "period"],
+    "properties": {"bank": TEXT, "branch": TEXT, "period": TEXT},
+    "additionalProperties": False,
+}
+TRANSFER = {
+    "type": "object",
+    "required": ["bank", "reference", "account", "satang"],
+    "properties": {
+        "bank": TEXT,
+        "reference": TEXT,
+        "account": TEXT,
+        "satang": {"type": "integer", "minimum": 1},
+    },
+    "additionalProperties": False,
+}
 
 
 @action(
@@ -31,6 +52,7 @@ PATIENT = Retry(initial_interval=1, maximum_interval=60, maximum_attempts=0)
     start_to_close=timedelta(hours=2),
     heartbeat=timedelta(minutes=2),
     retry=PATIENT,
+    config_schema=PAYROLL,
 )
 def bulk_payout(ctx: Context, config: dict[str, Any]) -> dict[str, Any]:
     """Pay the salaries of a `branch` for a `period`, each under a key of its own.
@@ -47,10 +69,14 @@ def bulk_payout(ctx: Context, config: dict[str, Any]) -> dict[str, Any]:
             try:
                 # The same at every attempt, and another one for each payment.
                 bank.transfer(payment, key=str(uuid5(ctx.idempotency_uuid, payment.reference)))
-            except ActionError as exc:
-                if not exc.non_retryable:
-                    raise
+            except Refused:
                 refused.append(payment.reference)
+            except KeyReused as exc:
+                raise ActionError(
+                    f"{payment.reference} has changed since it was sent",
+                    type="PaymentChanged",
+                    non_retryable=True,
+                ) from exc
             ctx.heartbeat([number, refused])
     return {"paid": len(payments) - len(refused), "refused": refused}
 
@@ -61,23 +87,30 @@ def find_existing(_ctx: Context, config: dict[str, Any]) -> dict[str, int] | Non
     On a connection of its own: what came before on others has arrived before.
     """
     with closing(bank_of(config)) as bank:
-        receipt = bank.find(config["reference"])
+        try:
+            receipt = bank.find(config["reference"])
+        except CannotSay as exc:
+            raise Unknown(str(exc)) from exc
     return None if receipt is None else {"receipt": receipt}
 
 
-@action("transfer", start_to_close=30, retry=PATIENT, check=find_existing)
+@action("transfer", start_to_close=30, retry=PATIENT, check=find_existing, config_schema=TRANSFER)
 def transfer(ctx: Context, config: dict[str, Any]) -> dict[str, int]:
     """Pay one salary at a bank that knows no keys."""
+    payment = Payment(config["reference"], config["account"], config["satang"])
     with closing(bank_of(config)) as bank:
         # Raises Cancelled if this attempt's time is over: the next one may be asking already.
         ctx.heartbeat()
-        receipt = bank.transfer(Payment(config["reference"], config["account"], config["satang"]))
+        try:
+            receipt = bank.transfer(payment)
+        except Refused as exc:
+            raise ActionError(str(exc), type="BankRejected", non_retryable=True) from exc
     return {"receipt": receipt}
 
 
 def bank_of(config: dict[str, Any]) -> Bank:
     """Return a connection to the bank that the config names."""
-    return Bank(os.environ[f"BANK_{config['bank'].upper()}"])
+    return Bank(os.environ[f"BANK_{config['bank'].upper()}"], timeout=TIMEOUT)
 
 
 def payments_of(config: dict[str, Any]) -> list[Payment]:

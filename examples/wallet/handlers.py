@@ -30,6 +30,18 @@ BALANCE = "select balance_satang from shop.balance where wallet_id = %s"
 RECEIPT = "insert into shop.receipt (action_id, balance_satang) values (%s, %s)"
 
 
+#: Configs are small, and hold nothing else.
+TOP_UP = {
+    "type": "object",
+    "required": ["transactionId", "amountSatang"],
+    "properties": {
+        "transactionId": {"type": "string", "maxLength": 50},
+        "amountSatang": {"type": "integer", "minimum": 1},
+    },
+    "additionalProperties": False,
+}
+
+
 @cache
 def pool() -> ConnectionPool:
     """Connect where the PG* variables point: a connection for each thread that runs handlers.
@@ -37,12 +49,11 @@ def pool() -> ConnectionPool:
     No wait is longer than 10 s, far below the time that an attempt has.
     """
     options = {"options": "-c lock_timeout=10s -c statement_timeout=20s"}
-    return ConnectionPool(
-        kwargs=options, min_size=1, max_size=int(os.environ["PGWHEN_THREADS"]), open=True
-    )
+    size = int(os.environ["PGWHEN_THREADS"])
+    return ConnectionPool(kwargs=options, min_size=1, max_size=size, timeout=10, open=True)
 
 
-@action("credit_wallet")
+@action("credit_wallet", start_to_close=30, config_schema=TOP_UP)
 def credit_wallet(ctx: Context, config: dict[str, Any]) -> dict[str, int]:
     """Credit the wallet with `amountSatang`, once for each `transactionId`, whoever asks."""
     with pool().connection() as conn:
@@ -52,7 +63,7 @@ def credit_wallet(ctx: Context, config: dict[str, Any]) -> dict[str, int]:
     return {"balanceSatang": balance}
 
 
-@action("credit_wallet_joined")
+@action("credit_wallet_joined", start_to_close=30, config_schema=TOP_UP)
 def credit_wallet_joined(ctx: Context, config: dict[str, Any]) -> dict[str, int]:
     """Do the same, and write a receipt for the action: a row that no key keeps from coming twice.
 

@@ -9,14 +9,16 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pgwhen import ActionError, Unknown, demo
+from pgwhen import demo
 from pgwhen.embedded import Server
+from pgwhen.testing import run, run_twice, run_until_done
+from tests.demo.checklist import unmet_points
 from tests.support import ROOT, SOAK, import_from
 
 if TYPE_CHECKING:
@@ -31,8 +33,8 @@ EXAMPLE = ROOT / "examples" / "bulk_payout"
 MONTHS, KILLS = (200, 60) if SOAK else (8, 6)
 SEED = random.randrange(2**32) if SOAK else 1
 
-teller, client, company, counter, processes, storms, totals, example = import_from(
-    EXAMPLE, "bank", "bank_client", "company", "count", "processes", "storm", "totals", "run"
+teller, client, company, counter, handlers, processes, storms, totals = import_from(
+    EXAMPLE, "bank", "bank_client", "company", "count", "handlers", "processes", "storm", "totals"
 )
 
 
@@ -220,10 +222,19 @@ def test_counted_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 ORDER = {"reference": "R", "account": "1", "satang": 5}
 
 
-def meeting(fate: str) -> str:
-    """Return a reference whose first request meets that fate."""
+CLOSED = next(person["account"] for person in counter.read() if person["account_is"] == "closed")
+KEY = "01234567-89ab-8def-8123-456789abcdef"
+
+
+def meeting(fate: str, bank: str = "old") -> str:
+    """Return a reference whose first request at a bank meets that fate, and the next ones none."""
+    wanted = [fate, *["answered"] * 3]
     names = (f"R{number}" for number in range(100_000))
-    return next(name for name in names if teller.fate_of(name, 0) == fate)
+    return next(
+        name
+        for name in names
+        if [teller.fate_of(name, number, teller.RARITY[bank]) for number in range(4)] == wanted
+    )
 
 
 @pytest.fixture
@@ -291,18 +302,29 @@ def test_bank_refuses_for_now_what_it_books_the_next_time(founded: Callable[[str
 # The client, at a bank -----------------------------------------------------------------------
 
 
+@contextmanager
+def bank_at_work(kind: str, directory: Path) -> Iterator[Any]:
+    """Run a bank for the length of a block; handlers find it."""
+    bank = processes.BankProcess(kind, directory)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(f"BANK_{kind.upper()}", bank.address)
+            yield bank
+    finally:
+        bank.kill()
+
+
 @pytest.fixture
 def old_bank(tmp_path: Path) -> Iterator[Any]:
     """Yield the process of an old bank."""
-    bank = processes.BankProcess("old", tmp_path)
-    yield bank
-    bank.kill()
+    with bank_at_work("old", tmp_path) as bank:
+        yield bank
 
 
 @pytest.fixture
 def line(old_bank: Any) -> Iterator[Any]:
     """Yield a connection to it."""
-    line = client.Bank(old_bank.address)
+    line = client.Bank(old_bank.address, handlers.TIMEOUT)
     yield line
     line.close()
 
@@ -340,27 +362,127 @@ def test_client_takes_no_answer_for_another(line: Any) -> None:
 
 
 def test_client_tells_what_is_final_from_what_may_pass(line: Any) -> None:
-    closed = next(line["account"] for line in counter.read() if line["account_is"] == "closed")
-    with pytest.raises(ActionError) as rejected:
-        line.transfer(payment(meeting("answered"), closed))
-    assert (rejected.value.type, rejected.value.non_retryable) == ("BankRejected", True)
-    with pytest.raises(ActionError) as busy:
+    with pytest.raises(client.Refused, match="ACCOUNT_CLOSED"):
+        line.transfer(payment(meeting("answered"), CLOSED))
+    with pytest.raises(ConnectionError, match="SERVICE_UNAVAILABLE"):
         line.transfer(payment(meeting("busy")))
-    assert (busy.value.type, busy.value.non_retryable) == ("BankUnavailable", False)
 
 
 def test_client_passes_on_that_the_bank_cannot_say(tmp_path: Path) -> None:
-    bank = processes.BankProcess("evening", tmp_path)
-    line = client.Bank(bank.address)
-    try:
-        line.transfer(payment(meeting("answered")))
-        with pytest.raises(Unknown):
-            line.find(meeting("answered"))
+    with bank_at_work("evening", tmp_path) as bank:
+        line = client.Bank(bank.address, handlers.TIMEOUT)
+        line.transfer(payment("R1"))
+        with pytest.raises(client.CannotSay):
+            line.find("R1")
         bank.evening()
-        assert line.find(meeting("answered")) == 1
-    finally:
+        assert line.find("R1") == 1
         line.close()
-        bank.kill()
+
+
+# The handlers, at a bank ---------------------------------------------------------------------
+
+
+def order(fate: str, bank: str = "old", account: str = "1") -> dict[str, Any]:
+    """Return the config of a transfer that meets that fate at first."""
+    return {"bank": bank, "reference": meeting(fate, bank), "account": account, "satang": 5}
+
+
+def test_transfer_twice_is_one_payment(old_bank: Any) -> None:
+    outcome = run_twice(handlers.transfer, order("answered"), state=old_bank.booked)
+    assert outcome.value == {"receipt": 1}
+    assert old_bank.booked() == 1
+
+
+@pytest.mark.parametrize("fate", ["silent", "late", "lost", "busy"])
+def test_transfer_is_made_once_whatever_the_answer(old_bank: Any, fate: str) -> None:
+    first, second = run_until_done(handlers.transfer, order(fate))
+    assert first.status == "failed"
+    assert second.value == {"receipt": 1}
+    assert old_bank.booked() == 1
+
+
+def test_transfer_to_a_closed_account_is_not_tried_again(old_bank: Any) -> None:
+    (only,) = run_until_done(handlers.transfer, order("answered", account=CLOSED))
+    assert (only.error_type, only.retry_state) == ("BankRejected", "non_retryable")
+    assert old_bank.booked() == 0
+
+
+def test_transfer_at_a_bank_that_cannot_say_is_parked(tmp_path: Path) -> None:
+    with bank_at_work("evening", tmp_path) as bank:
+        config = order("silent", "evening")
+        *_, last = run_until_done(handlers.transfer, config)
+        assert (last.error_type, last.retry_state) == ("OutcomeUnknown", "non_retryable")
+        assert bank.ask("select count(*) from transfer") == [(1,)]
+        bank.evening()
+        by_hand = run(handlers.transfer, config, maybe_done=True)
+        assert by_hand.value == {"receipt": 1}
+        assert bank.booked() == 1
+
+
+def test_transfer_whose_claim_is_lost_is_not_sent(old_bank: Any) -> None:
+    assert run(handlers.transfer, order("answered"), lose_claim_after=1).status == "lost"
+    assert old_bank.booked() == 0
+
+
+@pytest.fixture
+def payroll(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Yield a modern bank where a payroll of four is to be paid: one has no answer, one no account.
+
+    The third payment is booked without an answer, the account of the second is closed.
+    """
+    fates = [("answered", "1"), ("twice", CLOSED), ("silent", "3"), ("busy", "4")]
+    payments = [payment(meeting(fate, "modern"), account) for fate, account in fates]
+    monkeypatch.setattr(handlers, "payments_of", lambda _: payments)
+    with bank_at_work("modern", tmp_path) as bank:
+        yield bank
+
+
+PAYROLL = {"bank": "modern", "branch": "Bangkok", "period": "2026-01"}
+
+
+def test_payroll_goes_on_after_the_last_payment_that_is_done(payroll: Any) -> None:
+    outcomes = run_until_done(handlers.bulk_payout, PAYROLL)
+    refused = [meeting("twice", "modern")]
+    assert [outcome.heartbeat_details for outcome in outcomes[:-1]] == [
+        [2, refused],
+        [3, refused],
+    ]
+    assert outcomes[-1].value == {"paid": 3, "refused": refused}
+    assert outcomes[-1].heartbeats == ([4, refused],)
+    assert payroll.ask("select account, count(*) from transfer group by 1 order by 1") == [
+        ("1", 1),
+        ("3", 1),
+        ("4", 1),
+    ]
+
+
+def test_payroll_twice_pays_once(payroll: Any) -> None:
+    """Also where no heartbeat has survived, and all is asked for again."""
+    run_until_done(handlers.bulk_payout, PAYROLL, idempotency_key=KEY)
+    run_twice(handlers.bulk_payout, PAYROLL, idempotency_key=KEY, state=payroll.booked)
+    assert payroll.booked() == 3
+
+
+def test_payroll_with_a_payment_that_has_changed_is_for_a_person(
+    payroll: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_until_done(handlers.bulk_payout, PAYROLL, idempotency_key=KEY)
+    first, *others = handlers.payments_of(PAYROLL)
+    changed = [first._replace(satang=first.satang + 1), *others]
+    monkeypatch.setattr(handlers, "payments_of", lambda _: changed)
+    (only,) = run_until_done(handlers.bulk_payout, PAYROLL, idempotency_key=KEY)
+    assert (only.error_type, only.retry_state) == ("PaymentChanged", "non_retryable")
+    assert payroll.booked() == 3
+
+
+def test_payroll_stops_between_two_payments_when_it_is_cancelled(payroll: Any) -> None:
+    outcome = run(handlers.bulk_payout, PAYROLL, cancel_after=1)
+    assert outcome.cancelled
+    assert payroll.booked() == 1
+
+
+def test_handlers_lack_nothing_on_the_checklist() -> None:
+    assert unmet_points(EXAMPLE / "handlers.py") == []
 
 
 # The office, and the page --------------------------------------------------------------------

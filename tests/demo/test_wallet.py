@@ -8,13 +8,17 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
 from pgwhen.embedded import Server
+from pgwhen.testing import run, run_twice
+from tests.demo.checklist import unmet_points
 from tests.support import ROOT, import_from
 
 if TYPE_CHECKING:
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
 EXAMPLE = ROOT / "examples" / "wallet"
 LINES, COPIES = 60, 3
 
-counter, front, totals = import_from(EXAMPLE, "count", "front", "totals")
+counter, front, handlers, totals = import_from(EXAMPLE, "count", "front", "handlers", "totals")
 
 
 @pytest.fixture
@@ -128,6 +132,56 @@ def test_ledger_refuses_a_second_entry_of_a_type(shop: psycopg.Connection) -> No
     shop.execute(entry, ["fee"])
     with pytest.raises(psycopg.errors.UniqueViolation):
         shop.execute(entry, ["credit"])
+
+
+# The handlers, the second time --------------------------------------------------------------
+
+TOP_UP = {"transactionId": "T-2", "amountSatang": 100}
+
+
+def entries(shop: psycopg.Connection) -> list[tuple[str, int]]:
+    """Return the ledger."""
+    return shop.execute(b"select wallet_id, amount_satang from shop.ledger_entry").fetchall()
+
+
+def test_credit_twice_is_one_entry(
+    shop: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = SimpleNamespace(connection=lambda: nullcontext(shop))
+    monkeypatch.setattr(handlers, "pool", lambda: pool)
+    lost = run(handlers.credit_wallet, TOP_UP, user_id="W-1001")
+    assert lost.error_type == "ConnectionError"
+    again = run_twice(
+        handlers.credit_wallet, TOP_UP, user_id="W-1001", attempt=2, state=lambda: entries(shop)
+    )
+    assert again.value == {"balanceSatang": 100}
+    assert entries(shop) == [("W-1001", 100)]
+
+
+def test_joined_credit_twice_is_one_entry(shop: psycopg.Connection) -> None:
+    again = run_twice(
+        handlers.credit_wallet_joined,
+        TOP_UP,
+        user_id="W-1001",
+        connection=shop,
+        state=lambda: entries(shop),
+    )
+    assert again.value == {"balanceSatang": 100}
+    assert entries(shop) == [("W-1001", 100)]
+
+
+def test_joined_credit_writes_before_it_fails(shop: psycopg.Connection) -> None:
+    """What it has written is pgwhen's to roll back."""
+    config = {**TOP_UP, "transactionId": "T-1"}
+    lost = run(handlers.credit_wallet_joined, config, user_id="W-1001", connection=shop)
+    assert lost.error_type == "ConnectionError"
+    assert entries(shop) == [("W-1001", 100)]
+
+
+def test_handlers_meet_the_checklist() -> None:
+    """But for a timeout of the joined one, which waits for nothing but its connection."""
+    (point,) = unmet_points(EXAMPLE / "handlers.py")
+    assert point.startswith("cannot tell  timeout")
 
 
 def test_page_can_be_asked(shop: psycopg.Connection) -> None:

@@ -66,19 +66,24 @@ def bulk_payout(ctx: Context, config: dict[str, Any]) -> dict[str, Any]:
         ctx.logger.info("resumes after payment %d of %d", done, len(payments))
     with closing(bank_of(config)) as bank:
         for number, payment in enumerate(payments[done:], done + 1):
-            try:
-                # The same at every attempt, and another one for each payment.
-                bank.transfer(payment, key=str(uuid5(ctx.idempotency_uuid, payment.reference)))
-            except Refused:
+            if not pay(ctx, bank, payment):
                 refused.append(payment.reference)
-            except KeyReused as exc:
-                raise ActionError(
-                    f"{payment.reference} has changed since it was sent",
-                    type="PaymentChanged",
-                    non_retryable=True,
-                ) from exc
             ctx.heartbeat([number, refused])
     return {"paid": len(payments) - len(refused), "refused": refused}
+
+
+def pay(ctx: Context, bank: Bank, payment: Payment) -> bool:
+    """Pay one salary of a payroll, once; returns false where the bank has refused."""
+    # The same at every attempt, and another one for each payment.
+    key = uuid5(ctx.idempotency_uuid, payment.reference)
+    try:
+        bank.transfer(payment, key=str(key))
+    except Refused:
+        return False
+    except KeyReused as exc:
+        message = f"{payment.reference} has changed since it was sent"
+        raise ActionError(message, type="PaymentChanged", non_retryable=True) from exc
+    return True
 
 
 def find_existing(_ctx: Context, config: dict[str, Any]) -> dict[str, int] | None:

@@ -12,7 +12,7 @@ class Refused(Exception):  # noqa: N818 - the bank's word
     """The bank has decided: asking again is no use."""
 
 
-class KeyReused(Exception):  # noqa: N818 - the bank's word
+class KeyTaken(Exception):  # noqa: N818 - the bank's word
     """Another payment has come under this key, and counts."""
 
 
@@ -42,7 +42,7 @@ class Bank:
     def transfer(self, payment: Payment, key: str | None = None) -> int:
         """Pay, and return the number of the receipt; under a key, once, however often it is asked.
 
-        Raises Refused where the bank will not, KeyReused where it has paid something else under the
+        Raises Refused where the bank will not, KeyTaken where it has paid something else under the
         key, ConnectionError where it is worth asking again: perhaps it has paid.
         """
         headers = {} if key is None else {"Idempotency-Key": key}
@@ -50,7 +50,7 @@ class Bank:
             "POST", "/transfers", payment.reference, json.dumps(payment._asdict()), headers
         )
         if status == HTTPStatus.UNPROCESSABLE_ENTITY:
-            raise (KeyReused if answer["code"] == "KEY_REUSED" else Refused)(answer["code"])
+            raise (KeyTaken if answer["code"] == "KEY_REUSED" else Refused)(answer["code"])
         if status != HTTPStatus.OK:
             raise ConnectionError(answer["code"])
         return int(answer["receipt"])

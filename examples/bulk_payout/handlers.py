@@ -12,7 +12,7 @@ from typing import Any
 from uuid import uuid5
 
 import psycopg
-from bank_client import Bank, CannotSay, KeyReused, Payment, Refused
+from bank_client import Bank, CannotSay, KeyTaken, Payment, Refused
 
 from pgwhen import ActionError, Context, Retry, Unknown, action
 
@@ -80,7 +80,7 @@ def pay(ctx: Context, bank: Bank, payment: Payment) -> bool:
         bank.transfer(payment, key=str(key))
     except Refused:
         return False
-    except KeyReused as exc:
+    except KeyTaken as exc:
         message = f"{payment.reference} has changed since it was sent"
         raise ActionError(message, type="PaymentChanged", non_retryable=True) from exc
     return True

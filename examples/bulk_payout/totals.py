@@ -98,7 +98,7 @@ def compare(
 def show(name: str, row: dict[str, str] | dict[str, int]) -> None:
     """Print a row of the table."""
     cells = (f"{cell:,}" if isinstance(cell, int) else cell for cell in row.values())
-    print(f"{name:<28}" + "".join(f"{cell:>14}" for cell in cells))
+    print(f"{name:<26}" + "".join(f"{cell:>16}" for cell in cells))
 
 
 def total(book: Counter[tuple[str, str, int]]) -> int:

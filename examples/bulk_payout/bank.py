@@ -3,8 +3,8 @@
     python bank.py modern modern.db
 
 `modern` takes an Idempotency-Key: what comes again under a key is not booked again. `old` knows no
-keys and books whatever it receives, on receipt. `evening` knows none either, and books what it has
-received in the evening.
+keys and books whatever it receives, on receipt. `evening` knows none either, and lets what it
+receives by day lie until the evening.
 
     POST /transfers    {"reference": …, "account": …, "satang": …}
     GET /transfers/…   what is booked under a reference
@@ -48,6 +48,7 @@ create table if not exists transfer (
 );
 create index if not exists transfer_reference_idx on transfer (reference);
 create index if not exists transfer_tray_idx on transfer (receipt) where not booked;
+create table if not exists evening (has_come integer not null);
 create table if not exists request (reference text not null, fate text not null);
 create index if not exists request_reference_idx on request (reference);
 """
@@ -74,10 +75,11 @@ class Bank:
         """Open the book, a new one where there is none."""
         self._rarity = RARITY[kind]
         self._takes_keys = kind == "modern"
-        self._books_at_once = kind != "evening"
         self._book = sqlite3.connect(file)
         # What is written survives the end of the process, if not that of the machine.
         self._book.executescript("pragma journal_mode = wal; pragma synchronous = off;" + BOOK)
+        has_come = self._one("exists (select 1 from evening)")
+        self._books_at_once = kind != "evening" or bool(has_come)
         with STAFF.open(encoding="utf-8", newline="") as lines:
             self._closed = {
                 line["account"] for line in csv.DictReader(lines) if line["account_is"] == "closed"
@@ -109,9 +111,11 @@ class Bank:
         return Answer(HTTPStatus.NOT_FOUND, {"code": "NOT_FOUND"})
 
     def evening(self) -> Answer:
-        """Book all that has been received."""
+        """Book all that has been received by day, and from now on what comes, on receipt."""
         with self._book:
             self._book.execute("update transfer set booked = 1 where not booked")
+            self._book.execute("insert into evening values (1)")
+        self._books_at_once = True
         return Answer(HTTPStatus.OK, {})
 
     def _booked(self, order: dict[str, Any], key: str | None) -> Answer:

@@ -6,6 +6,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
@@ -22,9 +23,14 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 
+#: Seconds between two looks.
+LOOK = 0.005
 #: So many handlers at a time, and no claims that wait for them.
 THREADS = "32"
 
+IS_AWAY = """
+select not exists (select from pg_stat_activity as s where s.usename = 'payroll_worker')
+"""
 IN_FLIGHT = """
 select a.id, a.action_type, a.retry_count + 1
 from pgwhen.scheduled_action as a
@@ -69,7 +75,7 @@ class BankProcess:
         self._process.communicate()
 
     def evening(self) -> None:
-        """Let it be evening there: all that it has received is booked."""
+        """Let it be evening there: all that it has received by day is booked."""
         http = HTTPConnection(self.address)
         http.request("POST", "/evening")
         http.getresponse().read()
@@ -122,10 +128,15 @@ class ListenerProcess:
         self._lives[-1].check()
 
     def kill(self, conn: psycopg.Connection) -> list[Hit]:
-        """End it in the middle of whatever it does; return what that was."""
+        """End it in the middle of whatever it does; return what that was.
+
+        What it had sent to the server is still done there, so that its sessions are waited for.
+        """
         process = self._lives[-1].process
         process.kill()
         process.wait()
+        while not conn.execute(IS_AWAY).fetchone()[0]:
+            time.sleep(LOOK)
         return [Hit(*row) for row in conn.execute(IN_FLIGHT.encode(), [self.worker])]
 
     def stop(self) -> None:

@@ -112,12 +112,11 @@ def report(conn: psycopg.Connection, listener: ListenerProcess, hits: list[Hit])
 
 def settle_parked(conn: psycopg.Connection, bank: BankProcess) -> None:
     """Do what a person does about payments of which the bank cannot say what became of them."""
-    while parked := [action_id for (action_id,) in conn.execute(PARKED)]:
-        demo.say(f"{len(parked)} payments are parked: the evening bank cannot say; it is evening")
-        bank.evening()
-        conn.execute(RETRY, [parked])
-        demo.wait(conn, patience=PATIENCE)
+    parked = [action_id for (action_id,) in conn.execute(PARKED)]
+    demo.say(f"{len(parked)} payments are parked: the evening bank cannot say; it is evening")
     bank.evening()
+    conn.execute(RETRY, [parked])
+    demo.wait(conn, patience=PATIENCE)
 
 
 if __name__ == "__main__":

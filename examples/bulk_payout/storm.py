@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from count import expected_book
+from processes import LOOK
 
 from pgwhen import demo
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 #: The banks at which there are kills, and what type of action pays there.
 WORK = {"modern": "bulk_payout", "old": "transfer"}
-#: Seconds between two looks.
-LOOK = 0.005
 
 AT_WORK = """
 select exists (

@@ -282,8 +282,10 @@ def test_evening_bank_cannot_say_before_the_evening(founded: Callable[[str], Any
     assert bank.find("R").status == bank.find("another").status == 425
     assert book_of(bank) == []
     bank.evening()
-    assert bank.find("R").body == {"receipt": 1}
-    assert bank.find("another").status == 404
+    for reopened in (bank, founded("evening")):
+        assert reopened.find("R").body == {"receipt": 1}
+        assert reopened.find("another").status == 404
+        assert reopened._books_at_once
 
 
 def test_bank_forgets_nothing_when_it_is_opened_again(founded: Callable[[str], Any]) -> None:

@@ -39,6 +39,7 @@ begin
                     continue;
                 end if;
                 get stacked diagnostics v_why = message_text;
+                v_waiting := set_config('lock_timeout', v_lock_timeout, true);
                 if sqlstate not in ('55P03', '40P01', '40001') then
                     perform _pgwhen.settle(array[
                         _pgwhen.ending_of_action(

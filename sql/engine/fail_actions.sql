@@ -67,6 +67,7 @@ declare
     v_verdicts _pgwhen.retry_verdict[];
     v_again bigint[];
     v_silent bigint[];
+    v_due_at timestamptz;
 begin
     perform _pgwhen.lock_actions(
         v_ids, array(select f.token from unnest(try_again.failures) as f)
@@ -99,11 +100,14 @@ begin
             and a.status = 'processing'
             and a.claim_token = v.token
             and v.ending is null
-        returning a.id, a.has_heartbeat
+        returning a.id, a.has_heartbeat, a.execute_at
     )
-    select array_agg(g.id), array_agg(g.id) filter (where g.has_heartbeat)
-    into v_again, v_silent
+    select array_agg(g.id), array_agg(g.id) filter (where g.has_heartbeat), min(g.execute_at)
+    into v_again, v_silent, v_due_at
     from again as g;
+    if v_due_at is not null then
+        perform _pgwhen.ring_for(v_due_at, try_again.now);
+    end if;
     if v_silent is not null then
         perform _pgwhen.stop_beating(v_silent);
     end if;

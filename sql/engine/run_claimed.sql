@@ -36,9 +36,11 @@ begin
                     continue;
                 end if;
                 get stacked diagnostics v_why = message_text;
+                -- What is left is short and must not fail: a busy server extends a table slowly.
+                perform set_config('lock_timeout', v_lock_timeout, true);
                 if sqlstate in ('55P03', '40P01', '40001') then
                     perform _pgwhen.put_off(v_todo[1]);
-                else
+                elsif _pgwhen.lock_claimed(v_todo[1]) then
                     perform pgwhen.fail_actions(
                         worker, array[(v_todo[1]).id], array[(v_todo[1]).token],
                         array[jsonb_build_object('type', sqlstate, 'message', v_why)]
@@ -60,7 +62,27 @@ begin
 end;
 $$;
 
--- Where its own row is what somebody else has locked, it is left to its deadline.
+-- Whether the claim is still held, and nobody else has the row locked: it is then, until the end of
+-- the transaction. What somebody else has locked is left to its deadline.
+create or replace function _pgwhen.lock_claimed(action pgwhen.claimed_action)
+returns boolean
+language plpgsql
+volatile
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform
+    from pgwhen.scheduled_action as a
+    where
+        a.id = (lock_claimed.action).id
+        and a.status = 'processing'
+        and a.claim_token = (lock_claimed.action).token
+    for no key update skip locked;
+    return found;
+end;
+$$;
+
 create or replace function _pgwhen.put_off(action pgwhen.claimed_action)
 returns void
 language plpgsql

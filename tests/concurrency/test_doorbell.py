@@ -212,7 +212,7 @@ def test_the_doorbell_can_be_off(sleeper: Sleeper, writer: psycopg.Connection) -
 def test_who_makes_an_action_due_rings(
     db: Database, sleeper: Sleeper, writer: psycopg.Connection
 ) -> None:
-    """P7. A pending action, one that is given back, and one that is recovered."""
+    """P7. A pending action, one that is given back, is recovered, or is soon tried again."""
     shop = db.connect()
     add_rule(shop, "r", "elsewhere")
     emit(shop)
@@ -231,6 +231,14 @@ def test_who_makes_an_action_due_rings(
     assert scalar(writer, "select pgwhen.recover_stale_actions()") == 1
     writer.commit()
     assert sleeper.heard() == ["pgwhen_due"]
+
+    for seconds, heard in ((5, []), (0.5, ["pgwhen_due"])):
+        shop.execute("update pgwhen.scheduled_action set execute_at = now()")
+        assert sleeper.heard() == ["pgwhen_due"]
+        claims = claim(shop, "elsewhere")
+        report(writer, "fail_actions", claims, [f'{{"nextRetryDelay": {seconds}}}'])
+        writer.commit()
+        assert sleeper.heard() == heard
 
 
 @pytest.mark.parametrize(

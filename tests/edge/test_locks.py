@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.support import wait_blocked
 
 if TYPE_CHECKING:
     import psycopg
@@ -107,3 +110,41 @@ def test_a_locked_action_holds_up_itself_only(db: Database, conn: psycopg.Connec
     assert conn.execute(
         "select user_id, status from pgwhen.scheduled_action where status <> 'done'"
     ).fetchall() == [("U3", "processing")]
+
+
+FAILS = """
+create function public.fails(line_oa_id text, user_id text, config jsonb, ctx jsonb) returns jsonb
+language plpgsql as $$ begin raise exception 'no'; end; $$;
+select pgwhen.register_sql_action('fails', 'public.fails(text, text, jsonb, jsonb)');
+select pgwhen.schedule_action('fails', 'U' || n, '{"retryPolicy": {"maximumAttempts": 1}}')
+from generate_series(1, 2) as n;
+create table claimed as select _pgwhen.claim_sql_actions('w-1', 10) as actions;
+"""
+RUN = "select _pgwhen.run_claimed('w-1', c.actions) from claimed as c"
+
+
+def test_a_failure_waits_for_its_log(db: Database, conn: psycopg.Connection) -> None:
+    """What must be written down of a failed attempt is waited for: the claims are committed."""
+    conn.execute(FAILS.encode())
+    holder, runner = db.sessions(2)
+    holder.execute("lock table pgwhen.trigger_log in share mode")
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(runner.execute, RUN.encode())
+        wait_blocked(conn, runner)
+        holder.rollback()
+        assert running.result().fetchall() == [(2,)]
+    runner.commit()
+    assert {status for _, status in outcomes(conn)} == {"failed"}
+
+
+def test_a_failed_action_whose_row_is_locked_is_left(
+    db: Database, conn: psycopg.Connection
+) -> None:
+    """To its deadline; the failure of the other one is kept."""
+    conn.execute(FAILS.encode())
+    (holder,) = db.sessions(1)
+    holder.execute("select from pgwhen.scheduled_action where user_id = 'U1' for update")
+    conn.execute(RUN.encode())
+    assert conn.execute(
+        "select user_id, status from pgwhen.scheduled_action order by user_id"
+    ).fetchall() == [("U1", "processing"), ("U2", "failed")]

@@ -36,7 +36,7 @@ select t.it_is('2030-01-07 12:03:01+00');
 select t.finds(
     format('job %s has not run yet -> see whether pg_cron''s launcher lives: select from '
         'pg_stat_activity where backend_type = ''pg_cron launcher''; where it does not, restart '
-        'the server', :jobid),
+        'the server; where it does, select pgwhen.enable_cron() again', :jobid),
     'it has not run for longer than that'
 );
 select t.a_run('2030-01-07 12:01+00', 'running');

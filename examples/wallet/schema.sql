@@ -100,4 +100,4 @@ grant insert on shop.receipt to shop_worker;
 -- Tries follow each other quickly, and a claim that is lost is not missed for long, so that the
 -- example is soon over.
 insert into pgwhen.setting (name, value) values
-    ('retrySeconds', '0.2'), ('staleProcessingMinute', '0.1');
+    ('retrySeconds', '0.2');

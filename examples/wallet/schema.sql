@@ -97,7 +97,5 @@ grant select on shop.wallet, shop.balance to shop_worker;
 grant select, insert on shop.ledger_entry to shop_worker;
 grant insert on shop.receipt to shop_worker;
 
--- Tries follow each other quickly, and a claim that is lost is not missed for long, so that the
--- example is soon over.
-insert into pgwhen.setting (name, value) values
-    ('retrySeconds', '0.2');
+-- Tries follow each other quickly, so that the example is soon over.
+insert into pgwhen.setting (name, value) values ('retrySeconds', '0.2');

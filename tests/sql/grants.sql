@@ -1,7 +1,7 @@
 -- What each role can do, and that it can do nothing else.
 begin;
 \ir helpers.psql
-select plan(156);
+select plan(157);
 
 -- What becomes of a statement that somebody makes: 'ok', or its SQLSTATE.
 create function t.tried(role name, statement text) returns text language plpgsql as $$
@@ -49,6 +49,7 @@ select t.can('pgwhen_viewer', array[
     $$ select * from pgwhen.pending $$,
     $$ select * from pgwhen.paused $$,
     $$ select * from pgwhen.failed_actions $$,
+    $$ select * from pgwhen.running $$,
     $$ select * from pgwhen.rule_history $$,
     $$ select * from pgwhen.user_history $$,
     $$ select * from pgwhen.rule_counts $$,

@@ -1,7 +1,7 @@
--- pgwhen.pending, pgwhen.due, pgwhen.failed_actions: actions by their state.
+-- pgwhen.pending, pgwhen.due, pgwhen.running, pgwhen.failed_actions: actions by their state.
 begin;
 \ir ../helpers.psql
-select plan(6);
+select plan(8);
 
 select t.it_is('2030-01-07 12:00+00');
 select t.a_rule('r') as rule \gset
@@ -22,6 +22,26 @@ select results_eq(
 );
 select c.token from pgwhen.claim_actions('w-1') as c \gset
 select is_empty('table pgwhen.due', 'and not what somebody has');
+select results_eq(
+    'table pgwhen.running',
+    format(
+        $$
+        values (
+            %s::bigint, 'r', 'default', 'U1', 'log_message', '{"text": "hello"}'::jsonb, 'w-1', 3,
+            '2030-01-07 12:05+00'::timestamptz, null::timestamptz, null::jsonb, null::text
+        )
+        $$, :due
+    ),
+    'running has it, with its attempt and deadline, before any heartbeat'
+);
+select pgwhen.heartbeat_actions(
+    'w-1', array[:due], array[:'token'::uuid], array['{"done": 7}'::jsonb]
+);
+select results_eq(
+    'select r.beat_at, r.heartbeat_details from pgwhen.running as r',
+    $$ values ('2030-01-07 12:00+00'::timestamptz, '{"done": 7}'::jsonb) $$,
+    'and how far it is'
+);
 select is_empty('table pgwhen.failed_actions', 'failed_actions is empty where nothing has failed');
 select pgwhen.fail_actions(
     'w-1',

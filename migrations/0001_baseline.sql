@@ -440,6 +440,9 @@ create table pgwhen.scheduled_action (
     retry_state text,
     held_by bigint,
     cancel_reason text,
+    -- The batch that it is claimed in, and whether that may have been sent: then it stays in it.
+    batch_id uuid,
+    keeps_batch boolean not null default false,
     constraint scheduled_action_pkey primary key (id),
     constraint scheduled_action_status_is_known
     check (status in ('pending', 'processing', 'done', 'failed', 'cancelled')),
@@ -452,6 +455,10 @@ create table pgwhen.scheduled_action (
     ),
     constraint scheduled_action_retry_state_is_known check (
         retry_state in ('non_retryable', 'maximum_attempts_reached', 'timeout', 'cancel_requested')
+    ),
+    constraint scheduled_action_batch_is_whole check (
+        keeps_batch = (batch_id is not null)
+        or batch_id is not null and (waiting or status <> 'pending')
     )
 ) with (
     autovacuum_vacuum_scale_factor = 0.02,
@@ -480,6 +487,9 @@ on pgwhen.scheduled_action (line_oa_id, deduplication_key) where deduplication_k
 create index idx_scheduled_action_ended
 on pgwhen.scheduled_action (updated_at) where status in ('done', 'failed', 'cancelled');
 
+create index idx_scheduled_action_batch
+on pgwhen.scheduled_action (batch_id)
+where batch_id is not null and not waiting and status in ('pending', 'processing');
 create index idx_scheduled_action_held
 on pgwhen.scheduled_action (held_by) where status = 'pending' and held_by is not null;
 
@@ -610,7 +620,8 @@ create type pgwhen.claimed_action as (
     execute_at timestamptz,
     heartbeat_timeout float8,
     heartbeat_details jsonb,
-    maybe_done boolean
+    maybe_done boolean,
+    batch_id uuid
 );
 
 create type pgwhen.heartbeat_reply as (
@@ -716,12 +727,13 @@ create type _pgwhen.batch as (
     alone boolean
 );
 
--- Actions whose time has come, the rules that they are of, and those of them that a gate has to
--- look at whatever their rule.
+-- Actions whose time has come, the rules that they are of, those of them that a gate has to look at
+-- whatever their rule, and the batches that any of them stay in.
 create type _pgwhen.due as (
     ids bigint[],
     rules bigint[],
-    asking bigint[]
+    asking bigint[],
+    batches uuid[]
 );
 
 create type _pgwhen.fired as (
@@ -741,7 +753,8 @@ create type _pgwhen.failure as (
     error jsonb
 );
 
--- What follows a failed attempt: the end, as failed or as cancelled, or after `wait` another one.
+-- What follows a failed attempt: the end, as failed or as cancelled, or after `wait` another one;
+-- the batch that the action stays in.
 create type _pgwhen.retry_verdict as (
     action_id bigint,
     token uuid,
@@ -749,7 +762,8 @@ create type _pgwhen.retry_verdict as (
     ending text,
     retry_state text,
     wait interval,
-    start_within interval
+    start_within interval,
+    batch_id uuid
 );
 
 -- The term of a pending action: since when it can start, until when it is to, and when all its
@@ -777,5 +791,6 @@ create type _pgwhen.ending as (
     result jsonb,
     origin uuid,
     give_back boolean,
-    retry_state text
+    retry_state text,
+    leaves_batch boolean
 );

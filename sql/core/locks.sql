@@ -1,11 +1,14 @@
 -- Advisory locks, all two-part: (class, number). Class 7077 holds single locks, class 7078 one
--- lock for each bucket of users.
+-- lock for each bucket of users, class 7079 a thousand for the batches that claims want.
 
 create or replace function _pgwhen.lock_class() returns integer language sql immutable
 as $$ select 7077; $$;
 
 create or replace function _pgwhen.bucket_class() returns integer language sql immutable
 as $$ select 7078; $$;
+
+create or replace function _pgwhen.batch_class() returns integer language sql immutable
+as $$ select 7079; $$;
 
 create or replace function _pgwhen.doorbell_lock() returns integer language sql immutable
 as $$ select 1; $$;

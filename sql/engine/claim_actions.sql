@@ -20,6 +20,7 @@ declare
     v_limits constant jsonb := _pgwhen.limits_of_types();
     v_now timestamptz;
     v_ids bigint[];
+    v_batches jsonb;
 begin
     perform _pgwhen.require_read_committed('claim_actions');
     perform _pgwhen.check_worker(claim_actions.worker);
@@ -27,6 +28,7 @@ begin
     perform _pgwhen.raise_due_floors(v_types);
     v_now := _pgwhen.write_clock();
     v_ids := _pgwhen.lock_wanted(v_types, v_now, _pgwhen.batch_size_of(claim_actions.batch_size));
+    v_batches := _pgwhen.new_batches(v_ids, v_types);
 
     return query
     with claimed as (
@@ -47,6 +49,8 @@ begin
             heartbeat_timeout = _pgwhen.heartbeat_time(
                 _pgwhen.limits(v_limits -> a.action_type, a.timeouts), v_default
             ),
+            batch_id = case when v_batches is null then a.batch_id
+                else coalesce(a.batch_id, (v_batches ->> a.id::text)::uuid) end,
             updated_at = v_now
         where a.id = any(v_ids) and (a.close_by >= v_now) is not false
         returning (_pgwhen.as_claimed(a)).*
@@ -67,6 +71,11 @@ heartbeat_actions() has come for so long; heartbeat_details are what earlier att
 and maybe_done says that one of them may have carried the action out. Concurrent callers never get
 the same action and never wait for each other. What is paused is not claimed. batch_size defaults to
 the setting batchSize, action_types to all that no SQL function serves.
+
+Of a type with the option batch, n, up to n of one account get one batch_id: they go out together,
+under one key. Those of which nobody knows whether they did are claimed again only together, under
+the same batch_id; what is more than batch_size is claimed whole where it comes first:
+docs/handlers.md. Else batch_id is null.
 
 Raises PW202 outside READ COMMITTED, PW301 for an empty worker name or a batch_size below 1.
 
@@ -97,6 +106,9 @@ begin
             else _pgwhen.lock_due(v_types, lock_wanted.now, lock_wanted.size) end;
         if v_due.ids is null then
             return '{}';
+        end if;
+        if v_due.batches is not null then
+            v_due := _pgwhen.whole_batches(v_due, lock_wanted.now, lock_wanted.size);
         end if;
         v_ids := _pgwhen.gate(v_due, lock_wanted.now);
         exit when v_ids <> '{}' or _pgwhen.clock() > v_until;
@@ -133,7 +145,8 @@ begin
                 ),
                 l.asks_for_user
             )
-        )
+        ),
+        array_agg(distinct l.batch_id) filter (where l.batch_id is not null)
     into v_due
     from (
         select d.*
@@ -142,6 +155,7 @@ begin
         cross join lateral (
             select
                 a.id, a.execute_at, a.trigger_rule_id, a.action_type, a.line_oa_id, a.user_id,
+                a.batch_id,
                 a.user_known and (a.delay is not null or a.retry_count > 0) as asks_for_user,
                 a.action_type = any(v_sends) as is_send,
                 coalesce(a.delay ? 'reEvaluateConditions', false) as asks_again
@@ -153,6 +167,7 @@ begin
                 and a.action_type = t.action_type
                 and (a.execute_at, a.id) > (b.since, b.since_id)
                 and a.execute_at <= lock_due.now
+                and (a.batch_id is null or _pgwhen.has_batch(a.batch_id))
             order by a.execute_at, a.id
             limit lock_due.size
             for no key update skip locked

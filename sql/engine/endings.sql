@@ -19,7 +19,7 @@ select row(
     (ending_of.firing).event_id, (ending_of.firing).at,
     (ending_of.firing).action_type, (ending_of.firing).action_config,
     ending_of.status, ending_of.error_message, null, (ending_of.firing).uuid,
-    coalesce(ending_of.give_back, ending_of.status = 'failed'), null
+    coalesce(ending_of.give_back, ending_of.status = 'failed'), null, null
 )::_pgwhen.ending;
 $$;
 
@@ -43,7 +43,8 @@ select row(
 )::_pgwhen.firing;
 $$;
 
--- The ending of a claimed or pending row.
+-- The ending of a claimed or pending row. It leaves its batch where what became of the attempt is
+-- known, and the batch was not sent before.
 create or replace function _pgwhen.ending_of_action(
     action_id bigint,
     token uuid,
@@ -52,7 +53,8 @@ create or replace function _pgwhen.ending_of_action(
     result jsonb default null,
     give_back boolean default false,
     audience_id bigint default null,
-    retry_state text default null
+    retry_state text default null,
+    leaves_batch boolean default false
 )
 returns _pgwhen.ending
 language sql
@@ -62,6 +64,7 @@ select row(
     ending_of_action.action_id, ending_of_action.token, null, ending_of_action.audience_id,
     null, null, null, null, null, null, null,
     ending_of_action.status, ending_of_action.error_message, ending_of_action.result,
-    null, ending_of_action.give_back, ending_of_action.retry_state
+    null, ending_of_action.give_back, ending_of_action.retry_state,
+    ending_of_action.leaves_batch
 )::_pgwhen.ending;
 $$;

@@ -45,7 +45,9 @@ another attempt. Else it is tried again after nextRetryDelay, or the policy's ne
 docs/retries.md. Why the last attempt was the last is kept in retry_state. A nonRetryable failure
 gives the frequency slot back, for it was certainly not delivered, but not with "outcomeUnknown":
 true. After any other the slot is kept. "heartbeatDetails" are kept as a heartbeat's are; "causes",
-a list of {"type", "message"}, are told in error_message.
+a list of {"type", "message"}, are told in error_message. What was claimed in a batch stays in it
+with "outcomeUnknown", or a type Timeout:…, and is claimed again only together with the others that
+do: docs/handlers.md. After any other error it joins whatever batch is claimed next.
 
 Raises PW302 where the arrays differ in length or hold nulls, PW202 outside READ COMMITTED.
 
@@ -73,6 +75,9 @@ begin
         v_ids, array(select f.token from unnest(try_again.failures) as f)
     );
     v_verdicts := _pgwhen.retry_verdicts(try_again.failures, try_again.now);
+    if exists (select from unnest(v_verdicts) as v where v.batch_id is not null) then
+        v_verdicts := _pgwhen.at_one_time(v_verdicts);
+    end if;
     if exists (select from unnest(v_verdicts) as v where v.error ? 'heartbeatDetails') then
         perform _pgwhen.keep_last_details(v_verdicts, try_again.now);
     end if;
@@ -92,6 +97,8 @@ begin
             claim_token = null,
             deadline = try_again.now + v.wait + v.start_within,
             attempt_ends = null,
+            batch_id = v.batch_id,
+            keeps_batch = v.batch_id is not null,
             updated_at = try_again.now
         from unnest(v_verdicts) as v
         where
@@ -119,7 +126,8 @@ begin
     from _pgwhen.settle(array(
         select _pgwhen.ending_of_action(
             v.action_id, v.token, v.ending, _pgwhen.error_text(v.error),
-            give_back => _pgwhen.is_undelivered(v.error), retry_state => v.retry_state
+            give_back => _pgwhen.is_undelivered(v.error), retry_state => v.retry_state,
+            leaves_batch => v.batch_id is null
         )
         from unnest(v_verdicts) as v
         where v.ending is not null

@@ -30,7 +30,7 @@ $doc$Take back actions that have passed a deadline, up to batch_size of each kin
 A running one has failed an attempt, with the type Timeout:StartToClose, Timeout:Heartbeat or
 Timeout:ScheduleToClose: it is tried again as its retry policy says, or ends as failed. The worker
 that held it finds its token refused. One whose heartbeats have moved its deadline on is left to
-it. A pending one that nobody has started in time ends as failed, Timeout:ScheduleToStart or
+it. Of a batch all that run have failed with one of them. A pending one that nobody has started in time ends as failed, Timeout:ScheduleToStart or
 Timeout:ScheduleToClose: docs/timeouts.md. Harmless to run at any time, by anybody, in parallel.
 
 Raises PW202 outside READ COMMITTED, PW301 for a batch_size below 1.
@@ -75,7 +75,8 @@ $$;
 
 -- The oldest of what has passed its deadline, as failures. Those that live are told another
 -- deadline: a timer is set anew once in a heartbeat timeout, not at each heartbeat. Where all of a
--- page live the next one is looked at, so that they do not hide what is stale, but not for ever.
+-- page live the next one is looked at, so that they do not hide what is stale, but not for ever. A
+-- batch was one call: with one of its attempts all are over.
 -- Lock order: scheduled_action, then heartbeats; both SKIP LOCKED, so never waiting: what beats at
 -- this moment is not stale.
 create or replace function _pgwhen.stale(batch_size integer)
@@ -88,27 +89,57 @@ declare
     v_until constant timestamptz := v_now + _pgwhen.yield_after();
     v_since constant timestamptz := _pgwhen.scan_since('deadline');
     v_late bigint[];
+    v_batches uuid[];
+    v_size integer;
     v_stale bigint[];
 begin
     loop
-        v_late := array(
-            select a.id
+        select
+            array_agg(p.id), count(*),
+            array_agg(distinct p.batch_id) filter (where p.batch_id is not null)
+        into v_late, v_size, v_batches
+        from (
+            select a.id, a.batch_id
             from pgwhen.scheduled_action as a
             where a.status = 'processing' and a.deadline >= v_since and a.deadline < v_now
             order by a.deadline
             limit stale.batch_size
             for no key update skip locked
-        );
-        if v_late = '{}' then
+        ) as p;
+        if v_size = 0 then
             return '{}';
+        elsif v_batches is not null then
+            v_late := _pgwhen.with_running_batches(v_late, v_batches);
         end if;
         v_stale := array(
             select unnest(v_late) except select unnest(_pgwhen.alive(v_late, v_now))
         );
-        exit when v_stale <> '{}' or cardinality(v_late) < stale.batch_size
+        exit when v_stale <> '{}' or v_size < stale.batch_size
             or _pgwhen.clock() > v_until;
     end loop;
     return _pgwhen.timed_out(v_stale, v_now);
+end;
+$$;
+
+-- Running actions, and what else runs in their batches, locked too.
+create or replace function _pgwhen.with_running_batches(ids bigint[], batches uuid[])
+returns bigint[]
+language plpgsql
+volatile
+as $$
+declare
+    v_members constant bigint[] := array(
+        select a.id
+        from pgwhen.scheduled_action as a
+        where
+            a.batch_id = any(with_running_batches.batches)
+            and not a.waiting
+            and a.status in ('pending', 'processing')
+            and case a.status when 'processing' then true end
+        for no key update skip locked
+    );
+begin
+    return array(select unnest(with_running_batches.ids) union select unnest(v_members));
 end;
 $$;
 

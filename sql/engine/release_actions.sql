@@ -30,6 +30,7 @@ begin
             select t.startable_at, t.start_by from _pgwhen.term_of(a, v_now) as t
         ),
         attempt_ends = null,
+        batch_id = case when a.keeps_batch then a.batch_id end,
         updated_at = v_now
     from unnest(ids, tokens) as i (id, token)
     where a.id = any(ids) and a.id = i.id and a.status = 'processing' and a.claim_token = i.token
@@ -43,7 +44,8 @@ $$;
 comment on function pgwhen.release_actions(text, bigint[], uuid[]) is
 $doc$Give back claimed actions that were not started; they are due at once and count no attempt.
 
-For a worker that shuts down. Returns the ids that were still this claim's.
+For a worker that shuts down. Returns the ids that were still this claim's. Each joins whatever
+batch is claimed next, unless an earlier attempt may have sent the one that it is in.
 
 Raises PW302 where the arrays differ in length or hold nulls, PW202 outside READ COMMITTED.
 

@@ -98,7 +98,7 @@ begin
                 'clicked at %s, the wait had ended at %s',
                 _pgwhen.stamp(e.at), _pgwhen.stamp(l.updated_at)
             ),
-            null, null, false, null
+            null, null, false, null, null
         )::_pgwhen.ending
     ), '{}')
     into v_endings

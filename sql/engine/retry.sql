@@ -35,7 +35,7 @@ begin
                     when j.reason is not null or j.is_late then 'failed'
                 end,
                 coalesce(j.reason, case when j.is_late then 'timeout' end),
-                j.wait, j.start_within
+                j.wait, j.start_within, j.batch_id
             )::_pgwhen.retry_verdict
         from (
             select
@@ -44,6 +44,8 @@ begin
                 select
                     f.action_id, f.token, f.error, a.cancel_reason, a.close_by,
                     a.error_message as error_before,
+                    case when a.keeps_batch or _pgwhen.is_outcome_unknown(f.error)
+                        then a.batch_id end as batch_id,
                     case when a.cancel_reason is not null then 'cancel_requested'
                         else _pgwhen.retry_state(p.policy, f.error, a.retry_count + 1)
                     end as reason,
@@ -66,6 +68,28 @@ begin
             ) as w
             offset 0
         ) as j
+    );
+end;
+$$;
+
+-- Of one batch all are tried again at one time, when the last of them may be.
+create or replace function _pgwhen.at_one_time(verdicts _pgwhen.retry_verdict[])
+returns _pgwhen.retry_verdict[]
+language plpgsql
+immutable
+as $$
+begin
+    return array(
+        select
+            row(
+                v.action_id, v.token, v.error, v.ending, v.retry_state,
+                case when v.batch_id is null then v.wait
+                    else max(v.wait) filter (where v.ending is null) over (
+                        partition by v.batch_id
+                    ) end,
+                v.start_within, v.batch_id
+            )::_pgwhen.retry_verdict
+        from unnest(at_one_time.verdicts) as v
     );
 end;
 $$;
@@ -158,6 +182,19 @@ immutable
 as $$
 select _pgwhen.is_final(is_undelivered.error)
     and is_undelivered.error -> 'outcomeUnknown' is distinct from 'true';
+$$;
+
+-- Whether the attempt may have carried it out: so says the failure, or it ran out of its time.
+create or replace function _pgwhen.is_outcome_unknown(error jsonb)
+returns boolean
+language sql
+immutable
+as $$
+select case is_outcome_unknown.error -> 'outcomeUnknown'
+    when 'true' then true
+    when 'false' then false
+    else _pgwhen.is_timeout(is_outcome_unknown.error)
+end;
 $$;
 
 -- Until the next attempt: what the error asks for, which maximumInterval does not shorten, or the

@@ -65,6 +65,7 @@ begin
             result = coalesce(e.result, a.result),
             error_message = e.error_message,
             retry_state = coalesce(e.retry_state, a.retry_state),
+            batch_id = case when e.leaves_batch is not true then a.batch_id end,
             retry_count = a.retry_count
                 + case when e.status in ('failed', 'cancelled') and a.status = 'processing'
                     then 1 else 0 end,

@@ -16,6 +16,7 @@ declare
     v_now timestamptz;
     v_default constant interval := _pgwhen.default_attempt_time();
     v_limits jsonb;
+    v_batches jsonb;
     v_sql_types text[];
     v_fired _pgwhen.fired;
     v_waking integer;
@@ -30,6 +31,9 @@ begin
         _pgwhen.limits_of_types(),
         array(select t.name from _pgwhen.action_type as t where t.kind = 'sql')
     into v_limits, v_sql_types;
+    v_batches := _pgwhen.batches_of_firings(
+        write_actions.firings[:write_actions.room], write_actions.action_types
+    );
 
     with placed as (
         select
@@ -64,7 +68,7 @@ begin
             deadline, claim_token, worker, key, origin, event, chain,
             close_by, startable_at, attempt_ends, heartbeat_timeout,
             source_config, delay, retry_policy, timeouts, user_known, deduplication_key,
-            parent_id, wait, waiting, expires_at, counts_from
+            parent_id, wait, waiting, expires_at, counts_from, batch_id
         )
         select
             p.trigger_rule_id, p.line_oa_id, p.organization_id,
@@ -106,7 +110,9 @@ begin
             case when p.type is null then p.key end,
             p.parent_id, p.delay -> 'wait', p.waits,
             case when p.waits then p.execute_at end,
-            case when p.waits then coalesce(p.at, v_now) end
+            case when p.waits then coalesce(p.at, v_now) end,
+            case when v_batches is not null and p.claimed
+                then (v_batches ->> p.ordinality::text)::uuid end
         from placed as p
         order by p.event_id, p.trigger_rule_id
         returning a.*
@@ -157,6 +163,7 @@ select row(
     extract(epoch from (as_claimed.action).heartbeat_timeout)::float8,
     case when (as_claimed.action).has_heartbeat
         then _pgwhen.last_details((as_claimed.action).id) end,
-    (as_claimed.action).retry_count > 0 or (as_claimed.action).executed_at is not null
+    (as_claimed.action).retry_count > 0 or (as_claimed.action).executed_at is not null,
+    (as_claimed.action).batch_id
 )::pgwhen.claimed_action;
 $$;

@@ -22,6 +22,8 @@ select
     pg_catalog.jsonb_build_object(
         'actionId', a.id, 'attempts', a.retry_count, 'eventId', a.event -> 'id'
     )
+    || case when a.batch_id is null then '{}'
+        else pg_catalog.jsonb_build_object('batchId', a.batch_id) end
 from _pgwhen.actions_to_explain(
     explain_pending.rule, explain_pending.event, explain_pending.event_id
 ) as a;

@@ -23,13 +23,15 @@ begin
         new.created_date, new.workflow_id, new.workflow_node_path, new.key, new.event, new.chain,
         new.held_by, new.cancel_reason, new.origin, new.parent_id, new.delay, new.wait,
         new.waiting, new.counts_from, new.outcome, new.close_by, new.startable_at,
-        new.attempt_ends, new.heartbeat_timeout, new.has_heartbeat
+        new.attempt_ends, new.heartbeat_timeout, new.has_heartbeat, new.batch_id,
+        new.keeps_batch
     ) is distinct from (
         old.id, old.trigger_rule_id, old.line_oa_id, old.organization_id, old.user_id,
         old.created_date, old.workflow_id, old.workflow_node_path, old.key, old.event, old.chain,
         old.held_by, old.cancel_reason, old.origin, old.parent_id, old.delay, old.wait,
         old.waiting, old.counts_from, old.outcome, old.close_by, old.startable_at,
-        old.attempt_ends, old.heartbeat_timeout, old.has_heartbeat
+        old.attempt_ends, old.heartbeat_timeout, old.has_heartbeat, old.batch_id,
+        old.keeps_batch
     ) then
         perform _pgwhen.refuse_new_identity(old, new);
     end if;
@@ -74,6 +76,10 @@ begin
             perform _pgwhen.ring_for(new.execute_at, v_now);
         end if;
         new.key := _pgwhen.key_after(old, new);
+        if new.key <> old.key then
+            new.batch_id := null;
+            new.keeps_batch := false;
+        end if;
     end if;
     if new.status = 'pending' and _pgwhen.is_rearmed(old, new) then
         new := _pgwhen.with_term(new, old, v_now);
@@ -180,6 +186,7 @@ $$;
 
 -- The key of an action whose content was changed: the old one where nobody can have seen it, else
 -- one that derives from the old one and the new content, so that it too is the same at every try.
+-- Then it also leaves its batch, which goes out without it.
 create or replace function _pgwhen.key_after(
     old_row pgwhen.scheduled_action,
     new_row pgwhen.scheduled_action
@@ -286,7 +293,8 @@ begin
             'action_type, action_config, source_config, execute_at, expires_at, created_date, '
             'workflow_id, workflow_node_path, key, origin, parent_id, event, chain, held_by, '
             'cancel_reason, delay, wait, waiting, counts_from, outcome, retry_policy, timeouts, '
-            'close_by, startable_at, attempt_ends, heartbeat_timeout, has_heartbeat',
+            'close_by, startable_at, attempt_ends, heartbeat_timeout, has_heartbeat, batch_id, '
+            'keeps_batch',
             'for each row when (current_setting(''pgwhen.by_engine'', true) is distinct from '
             '''on'') execute function _pgwhen.guard_content()'
         ),

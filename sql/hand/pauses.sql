@@ -232,12 +232,21 @@ begin
     end loop;
     v_due.ids := nullif(v_sifted.ids[:sift_due.size], '{}');
     v_due.asking := v_due.ids;  -- the gates are asked about each
+    v_due.batches := nullif(
+        array(
+            select distinct a.batch_id
+            from pgwhen.scheduled_action as a
+            where a.id = any(v_due.ids) and a.batch_id is not null
+        ),
+        '{}'
+    );
     return v_due;
 end;
 $$;
 
 -- The first due rows of each type: those under a pause are shelved, the others returned, locked and
--- oldest due first. A pause that somebody is resuming still covers its rows, but takes no more.
+-- oldest due first. A pause that somebody is resuming still covers its rows, but takes no more. One
+-- that covers an action covers the batch that it stays in.
 -- Lock order: pauses, then scheduled_action; both SKIP LOCKED, so never waiting.
 create or replace function _pgwhen.sift(action_types text[], now timestamptz, size integer)
 returns _pgwhen.sifted
@@ -259,7 +268,7 @@ begin
             from (select distinct u from unnest(sift.action_types) as u) as t (action_type)
             cross join lateral _pgwhen.bound('due:' || t.action_type) as b
             cross join lateral (
-                select a.id, a.execute_at, a.line_oa_id, a.trigger_rule_id
+                select a.id, a.execute_at, a.line_oa_id, a.trigger_rule_id, a.batch_id
                 from pgwhen.scheduled_action as a
                 where
                     a.status = 'pending'
@@ -268,6 +277,7 @@ begin
                     and a.action_type = t.action_type
                     and (a.execute_at, a.id) > (b.since, b.since_id)
                     and a.execute_at <= sift.now
+                    and (a.batch_id is null or _pgwhen.has_batch(a.batch_id))
                 order by a.execute_at, a.id
                 limit sift.size
                 for no key update skip locked
@@ -277,7 +287,9 @@ begin
                     count(*) > 0 as covered,
                     min(p.id) filter (where p.id = any(v_lasting)) as pause_id
                 from _pgwhen.pause as p
-                where _pgwhen.pause_covers(p, t.action_type, d.line_oa_id, d.trigger_rule_id)
+                where
+                    _pgwhen.pause_covers(p, t.action_type, d.line_oa_id, d.trigger_rule_id)
+                    or d.batch_id is not null and _pgwhen.pause_stops_batch(p, d.batch_id)
             ) as c
         ) as s
         group by s.covered, s.pause_id

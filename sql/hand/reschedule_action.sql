@@ -17,8 +17,10 @@ comment on function pgwhen.reschedule_action(bigint, timestamptz) is
 $doc$Make a pending action due at execute_at; returns its id.
 
 A time that has passed means now. Nothing else about it changes: not its key, not its attempts. Of
-an action that waits for a click it is the wait that ends then. Updating execute_at of the pending
-row does the same.
+an action that waits for a click it is the wait that ends then. What may have been sent in a batch
+takes along what is pending of it and in nobody's hands: they can only go together. Updating
+execute_at of the pending row does the same, but for that: the batch then goes when the last of it
+is due.
 
 Raises PW601 where there is no such action, PW602 where it is not pending, PW603 for a time that is
 null, infinite or outside of the years 1 to 9999, PW202 outside READ COMMITTED.
@@ -27,6 +29,7 @@ null, infinite or outside of the years 1 to 9999, PW202 outside READ COMMITTED.
 $doc$;
 
 -- Of an action that waits for a click, execute_at is the end of the wait; to run it now ends it.
+-- What stays in a batch takes the batch along.
 create or replace function _pgwhen.put_at(
     action_id bigint,
     execute_at timestamptz,
@@ -41,6 +44,7 @@ as $$
 declare
     v_now constant timestamptz := _pgwhen.write_clock();
     v_action pgwhen.scheduled_action;
+    v_ids bigint[];
 begin
     v_action := _pgwhen.action_by_hand(put_at.action_id);
     if v_action.status <> 'pending'
@@ -48,6 +52,7 @@ begin
     then
         perform _pgwhen.refuse_by_state(v_action, put_at.verb);
     end if;
+    v_ids := _pgwhen.with_its_batch(v_action);
 
     update pgwhen.scheduled_action as a
     set
@@ -60,10 +65,13 @@ begin
         updated_at = v_now
     from (
         select
-            v_action.waiting and not put_at.ends_wait as waits,
-            _pgwhen.term_of(v_action, greatest(put_at.execute_at, v_now)) as term
+            m.id,
+            m.waiting and not put_at.ends_wait as waits,
+            _pgwhen.term_of(m, greatest(put_at.execute_at, v_now)) as term
+        from pgwhen.scheduled_action as m
+        where m.id = any(v_ids)
     ) as w
-    where a.id = v_action.id;
+    where a.id = any(v_ids) and a.id = w.id;
 
     perform _pgwhen.ring_for(put_at.execute_at, v_now);
     perform _pgwhen.warn_if_paused(v_action);

@@ -25,6 +25,7 @@ begin
         held_by = null,
         cancel_reason = null,
         retry_state = null,
+        keeps_batch = a.batch_id is not null,
         startable_at = t.startable_at,
         deadline = t.start_by,
         close_by = t.close_by,
@@ -47,6 +48,9 @@ It keeps its idempotency key, so that a receiver which got it already can tell; 
 counted anew, up to its maximumAttempts. error_message notes who retried it, why, and the error before.
 A frequency slot that its end had given back is taken again where it is still free. If its rule has
 fired for that user since, this is one firing more, which is what you asked for.
+
+What may have been sent in a batch stays in it, and goes out under the batch's key with those others
+of it that are pending by then: retry them in one statement, as the view failed_actions shows.
 
 Raises PW601 where there is no such action, PW602 where it is pending, running or done, PW202
 outside READ COMMITTED.

@@ -22,6 +22,13 @@ begin
             using errcode = 'PW014',
                 hint = 'Write {"send": true} for what reaches friends only, or leave it out.';
     end if;
+    if (options -> 'batch')::text !~ '^[1-9][0-9]{0,8}$' then
+        raise exception 'options.batch must be a whole number from 1, got %',
+            _pgwhen.excerpt(options -> 'batch')
+            using errcode = 'PW014',
+                hint = 'Write the most actions that one call takes, {"batch": 500}, or leave it '
+                    'out.';
+    end if;
     perform _pgwhen.refuse_request(
         _pgwhen.retry_policy_faults(
             register_action.options -> 'retryPolicy', 'options.retryPolicy', 'PW014'
@@ -77,14 +84,15 @@ for the listener; {"send": true} says that the actions are sends, which a user w
 cannot get: what is pending for one is cancelled when it is due; {"retryPolicy": {…}} says how often
 and when its actions are tried, where their rules do not say otherwise: docs/retries.md;
 {"timeouts": {…}} how long they may wait and run: docs/timeouts.md, with a WARNING for a heartbeat
-that is not well below startToClose.
+that is not well below startToClose; {"batch": n} that up to n of one account go out in one call,
+under one key: docs/handlers.md, "Batches".
 Declaring the same again changes nothing; declaring differently replaces. A built-in type keeps its
 own declaration. Rules already saved stay; those that do not satisfy the schema are named in a
 WARNING.
 
 Raises PW010 for a bad name, PW011 for a name that a SQL function serves, PW012 for a schema that
 pgwhen does not understand whole, PW014 for options that are no object, a send that is not true or
-false, or a retryPolicy or timeouts that cannot be.
+false, or a retryPolicy, timeouts or a batch that cannot be.
 
   select pgwhen.register_action('send_sms', '{"type": "object", "required": ["text"],
       "properties": {"text": {"type": "string", "maxLength": 160}}}');

@@ -34,7 +34,8 @@ left join lateral (
     select p.reason
     from _pgwhen.pause as p
     where
-        coalesce(p.action_type = a.action_type, true)
+        p.id = a.held_by
+        or coalesce(p.action_type = a.action_type, true)
         and coalesce(p.line_oa_id = a.line_oa_id, true)
         and (p.trigger_rule_id is null or p.trigger_rule_id = a.trigger_rule_id)
     order by p.id
@@ -85,7 +86,14 @@ create or replace view pgwhen.failed_actions as
 select
     a.id, r.name as rule, a.line_oa_id, a.user_id, a.action_type, a.action_config,
     a.retry_count as attempts, a.retry_state, a.error_message, a.executed_at,
-    format('select pgwhen.retry_action(%s);', a.id) as remedy
+    case
+        when a.batch_id is null then format('select pgwhen.retry_action(%s);', a.id)
+        else format(
+            'select pgwhen.retry_action(f.id) from pgwhen.failed_actions as f '
+            'where f.batch_id = %L;', a.batch_id
+        )
+    end as remedy,
+    a.batch_id
 from pgwhen.scheduled_action as a
 left join pgwhen.trigger_rule as r on r.id = a.trigger_rule_id
 where a.status = 'failed';
@@ -93,7 +101,8 @@ where a.status = 'failed';
 comment on view pgwhen.failed_actions is
 $$Actions that ended as failed, with the last error, why it was the last one (retry_state:
 non_retryable, maximum_attempts_reached, timeout or cancel_requested) and the call that tries each
-again, for the setting actionRetention. Looks at all that has ended: some seconds for 10 million.
+again, for the setting actionRetention. What has a batch_id may have been sent, in that batch, and
+is to be tried again with all that failed of it. Looks at all that has ended: some seconds for 10 million.
 
   select * from pgwhen.failed_actions where executed_at > now() - interval '1 hour';
 $$;

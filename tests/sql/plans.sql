@@ -5,7 +5,7 @@
 -- Counted, not timed: pages read by a call, whatever they hold, and rows read by sequential scans.
 begin;
 \ir helpers.psql
-select plan(34);
+select plan(39);
 
 select t.it_is('2030-01-07 12:00+00');
 
@@ -112,6 +112,27 @@ where id = any(array(
     where a.waiting and a.user_id like 'W%' order by a.id limit let_expire.count
 ));
 $$;
+-- Batches of ten that may have been sent.
+select pgwhen.register_action('mail', options => '{"batch": 10}');
+create function t.lose(count integer, execute_at timestamptz default '2029-12-31')
+returns void language sql as $$
+insert into pgwhen.scheduled_action
+(user_id, action_type, execute_at, key, batch_id, keeps_batch)
+select 'B' || n, 'mail', lose.execute_at, gen_random_uuid(), b.batch_id, true
+from (select gen_random_uuid() as batch_id from generate_series(1, lose.count)) as b
+cross join generate_series(1, 10) as n;
+$$;
+create function t.claim_mails(size integer) returns bigint language sql as $$
+select count(*) from pgwhen.claim_actions('w-1', claim_mails.size, '{mail}');
+$$;
+-- Of each batch one is late.
+create function t.be_late() returns void language sql as $$
+select t.force($f$
+    update pgwhen.scheduled_action
+    set deadline = '2030-01-07 11:00+00'
+    where status = 'processing' and user_id = 'B1'
+$f$);
+$$;
 select t.a_user('warm', '{"n": 1}');
 analyze;
 
@@ -135,6 +156,10 @@ begin
         perform pgwhen.process_events('w-1');
         perform t.let_expire(1);
         perform pgwhen.tick();
+        perform t.lose(2);
+        perform t.claim_mails(20);
+        perform t.be_late();
+        perform pgwhen.recover_stale_actions();
     end loop;
 end;
 $$;
@@ -188,6 +213,7 @@ insert into pgwhen.trigger_log
 (created_date, trigger_rule_id, line_oa_id, user_id, event_id, status)
 select '2030-01-07 11:00+00', :rule, 'default', 'X' || n, n, 'success'
 from generate_series(1, 30000) as n;
+select t.lose(1000, '2031-01-01');
 select t.emit(400);
 insert into _pgwhen.outbox
 (bucket, line_oa_id, user_id, type, keys, data, facts, at, created_at)
@@ -209,10 +235,23 @@ select is((select count(*) from t.claim), 100::bigint, 'which has claimed 100');
 select t.costs('completing 50', 'select t.complete(1, 50)', 2000);
 select t.costs('failing 25', 'select t.fail(51, 75)', 2000);
 select t.costs('releasing 25', 'select t.release(76, 100)', 1000);
-select t.costs('a pass over what is stale', 'select pgwhen.recover_stale_actions()', 50);
+select t.costs('a pass over what is stale', 'select pgwhen.recover_stale_actions()', 100);
 select t.costs('a tick', 'select pgwhen.tick(100)', 15000);
 select t.costs(
     'marking a suspect', $$ select pgwhen.process_events('w-2', suspect => true) $$, 15000
+);
+
+-- Batches that may have been sent.
+select t.lose(10);
+select t.costs('a claim of 10 batches', 'select t.claim_mails(100)', 3000);
+select t.be_late();
+select t.costs('a recovery of 10 batches', 'select pgwhen.recover_stale_actions()', 4000);
+select is(
+    (
+        select count(*) from pgwhen.scheduled_action as a
+        where a.action_type = 'mail' and a.retry_count = 1
+    ),
+    100::bigint, 'which has taken back all that were claimed'
 );
 
 -- Waits, and the clicks of others.

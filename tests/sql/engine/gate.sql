@@ -338,7 +338,7 @@ select is(t.state(:sql_rule), array['sql1 cancelled: rule_disabled'], 'with the 
 -- What needs no gate ---------------------------------------------------------------------------
 
 select is(
-    _pgwhen.gate(row('{1,2}', '{}', null)::_pgwhen.due, _pgwhen.clock()), '{1,2}',
+    _pgwhen.gate(row('{1,2}', '{}', null, null)::_pgwhen.due, _pgwhen.clock()), '{1,2}',
     'what asks for nothing is not looked at'
 );
 select is(_pgwhen.sends('{send_sms,log_message}'), '{send_sms}', 'knows which types are sends');

@@ -28,7 +28,7 @@ select set_eq(
         'settle', 'alive', 'beat_first', 'bring_back', 'keep_last_details', 'stood_still',
         'claim_actions', 'release_actions', 'try_again', 'put_off', 'click_waits',
         'log_late_clicks', 'recover_later', 'cancel_action', 'retry_action', 'put_at', 'sift',
-        'resume'
+        'resume', 'put_off_batches'
     ],
     'others only move actions between waiting, pending and processing'
 );
@@ -113,7 +113,7 @@ select is_empty(
     select _pgwhen.settle(array[
         row(
             null, null, 7, 8, 'shop', 'U9', 'asked:x', 9, '2030-01-01 00:00+00', 't', '{"a": 1}',
-            'suppressed', 'why', null, gen_random_uuid(), false, null
+            'suppressed', 'why', null, gen_random_uuid(), false, null, null
         )::_pgwhen.ending
     ])
     $$,

@@ -56,7 +56,7 @@ select results_eq(
         values (
             %1$s::bigint, 'r', 'default', 'U1', 'log_message', '{"text": "hello"}'::jsonb, 3,
             'non_retryable', 'no', '2030-01-07 12:00+00'::timestamptz,
-            'select pgwhen.retry_action(%1$s);'
+            'select pgwhen.retry_action(%1$s);', null::uuid
         )
         $$, :due
     ),

@@ -5,7 +5,8 @@ What handlers are written with: see docs/handlers.md.
 
 from __future__ import annotations
 
-from .context import Batch, Context, Result
+from .batch import Batch
+from .context import Context, Result
 from .errors import ActionError, Cancelled, KeyReused, Unknown
 from .handlers import action
 from .retry import Retry

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-from itertools import groupby
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from .call import call_handler
@@ -18,6 +16,7 @@ from .outcome import STALE, Done, Failed, Released, error_text, place
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from concurrent.futures import Executor
+    from uuid import UUID
 
     from .claim import Claim
     from .handlers import Handler
@@ -147,10 +146,10 @@ def _fields(claim: Claim) -> dict[str, Any]:
 def attempts(
     handlers: Mapping[str, Handler], claims: Sequence[Claim], tools: Tools
 ) -> Iterator[Attempt]:
-    """Share *claims* out among attempts: alone, or in batches of one type and account."""
-    kind = attrgetter("context.action_type", "context.line_oa_id")
-    for (name, _), group in groupby(sorted(claims, key=kind), key=kind):
-        handler, members = handlers[name], list(group)
-        size = handler.batch or 1
-        for first in range(0, len(members), size):
-            yield Attempt(handler, members[first : first + size], tools)
+    """Share *claims* out among attempts: those of one batch_id together, what has none alone."""
+    calls: dict[UUID | str, list[Claim]] = {}
+    for claim in claims:
+        batch_id = claim.batch_id if handlers[claim.context.action_type].batch else None
+        calls.setdefault(batch_id or claim.token, []).append(claim)
+    for members in calls.values():
+        yield Attempt(handlers[members[0].context.action_type], members, tools)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
-from .context import Batch, Result
+from .claim import batch_of
+from .context import Result
 from .errors import ActionError, Unknown
 
 if TYPE_CHECKING:
@@ -22,11 +23,10 @@ async def call_handler(
     handler: Handler, executor: Executor, claims: Sequence[Claim]
 ) -> Sequence[Result]:
     """Call *handler* and return a result for each claim. Raises what it raises."""
-    pairs = tuple((claim.context, claim.config) for claim in claims)
-    first = pairs[0][0]
-    given: tuple[Any, ...] = pairs[0]
+    first = claims[0].context
+    given: tuple[Any, ...] = (first, claims[0].config)
     if handler.batch is not None:
-        given = (Batch(first.action_type, first.line_oa_id, pairs),)
+        given = (batch_of(claims),)
     found = await _found(handler, executor, given) if first.maybe_done else None
     answer = found or await _call(handler, handler.function, executor, given)
     return _results(handler, answer, len(claims))

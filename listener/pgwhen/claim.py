@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
 
+from .batch import Batch
 from .context import Context
 from .jsonb import UNREADABLE, loads_if_readable
 
@@ -26,6 +28,8 @@ class Claim(NamedTuple):
     config: Config
     #: What is left until the deadline, in seconds, at the moment when the claim arrived.
     seconds: float
+    #: What has the same one goes out in one call. None where its type has none.
+    batch_id: UUID | None = None
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Pass:
 FIELDS = (
     "id", "token", "attempt", "deadline", "action_type", "action_config", "line_oa_id",
     "organization_id", "user_id", "rule", "event", "idempotency_key", "workflow_node_path",
-    "heartbeat_timeout", "heartbeat_details", "maybe_done",
+    "heartbeat_timeout", "heartbeat_details", "maybe_done", "batch_id",
 )  # fmt: skip
 
 
@@ -55,7 +59,7 @@ def read_claim(row: Sequence[Any]) -> Claim | None:
     (
         action_id, token, attempt, deadline, action_type, config, line_oa_id,
         organization_id, user_id, rule, event, key, path,
-        heartbeat_timeout, heartbeat_details, maybe_done, seconds,
+        heartbeat_timeout, heartbeat_details, maybe_done, batch_id, seconds,
     ) = row  # fmt: skip
     if config is UNREADABLE or heartbeat_details is UNREADABLE:
         return None
@@ -64,7 +68,7 @@ def read_claim(row: Sequence[Any]) -> Claim | None:
         None if path is None else tuple(path), deadline, key, heartbeat_details, maybe_done,
         heartbeat_timeout,
     )  # fmt: skip
-    return Claim(token, context, config, seconds)
+    return Claim(token, context, config, seconds, batch_id and UUID(batch_id))
 
 
 def read_json_claim(text: str, now: datetime) -> Claim | None:
@@ -75,6 +79,13 @@ def read_json_claim(text: str, now: datetime) -> Claim | None:
     deadline = _instant(action["deadline"])
     fields = {**action, "deadline": deadline}
     return read_claim([*map(fields.get, FIELDS), (deadline - now).total_seconds()])
+
+
+def batch_of(claims: Sequence[Claim]) -> Batch:
+    """Return the batch that *claims* are: those of one batch_id, or a single one without."""
+    first = claims[0].context
+    pairs = tuple((claim.context, claim.config) for claim in claims)
+    return Batch(first.action_type, first.line_oa_id, pairs, claims[0].batch_id)
 
 
 @lru_cache(maxsize=16)

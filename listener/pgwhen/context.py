@@ -12,7 +12,7 @@ from .jsonb import loads
 from .kept import details_text, hash_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator
     from datetime import datetime
 
     Log = logging.LoggerAdapter[logging.Logger]
@@ -141,35 +141,10 @@ class Context:
     @property
     def logger(self) -> Log:
         """A logger that names the action, its rule, user and account in every line."""
-        return _logger(
+        return logger_of(
             self.action_type, action=self.action_id, attempt=self.attempt, rule=self.rule,
             user=self.user_id, line_oa_id=self.line_oa_id, key=self.idempotency_key,
         )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Actions of one type and account, for a handler that takes many: pairs of context and config.
-
-    Iterate over it. The handler returns one `Result` for each, in the same order.
-    """
-
-    action_type: str
-    line_oa_id: str
-    items: tuple[tuple[Context, Config], ...]
-
-    def __iter__(self) -> Iterator[tuple[Context, Config]]:
-        """Go through the pairs."""
-        return iter(self.items)
-
-    def __len__(self) -> int:
-        """Return the number of actions."""
-        return len(self.items)
-
-    @property
-    def logger(self) -> Log:
-        """A logger that names the account in every line."""
-        return _logger(self.action_type, line_oa_id=self.line_oa_id)
 
 
 @dataclass(frozen=True)
@@ -185,7 +160,8 @@ class Result:
             raise TypeError(f"error must be an exception, as ActionError, not {self.error!r}")
 
 
-def _logger(action_type: str, **fields: Any) -> Log:
+def logger_of(action_type: str, **fields: Any) -> Log:
+    """Return the logger of *action_type*, which adds *fields* to every line."""
     return logging.LoggerAdapter(
         logging.getLogger(f"pgwhen.action.{action_type}"), {"fields": fields}
     )

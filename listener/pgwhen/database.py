@@ -29,7 +29,7 @@ SLACK = 2.0
 #: Seconds for the answer of a connection that is in doubt.
 PROOF = 2.0
 #: Columns as cheap to read as can be: UUIDs that only go back, and events that few ask for.
-AS_TEXT = {"token", "event", "idempotency_key"}
+AS_TEXT = {"token", "event", "idempotency_key", "batch_id"}
 COLUMNS = (f"c.{name}{'::text' * (name in AS_TEXT)}" for name in FIELDS)
 CLAIM = f"{', '.join(COLUMNS)}, extract(epoch from c.deadline - clock_timestamp())::float8"
 

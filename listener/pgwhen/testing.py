@@ -22,7 +22,8 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, TypedDict
 from uuid import uuid4
 
-from .context import Batch, Config, Context, Result
+from .batch import Batch
+from .context import Config, Context, Result
 from .errors import ActionError, Cancelled, KeyReused, Unknown
 from .handlers import MARK
 from .kept import json_text
@@ -389,7 +390,7 @@ def _results(
     """Call the handler, or what it wants asked first, and return a result for each pair."""
     context, config = pairs[0]
     if handler.batch is not None:
-        batch = Batch(context.action_type, context.line_oa_id, pairs)
+        batch = Batch(context.action_type, context.line_oa_id, pairs, uuid4())
         results = _call(handler.function, (batch,), watches)
         is_list = isinstance(results, Sequence) and all(isinstance(r, Result) for r in results)
         if not is_list or len(results) != len(pairs):

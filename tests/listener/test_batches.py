@@ -1,0 +1,105 @@
+"""Batches: what goes out together, under one key, and comes back together under the same."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from uuid import RFC_4122, UUID
+
+import pytest
+
+from pgwhen.attempt import attempts
+from pgwhen.claim import FIELDS, Claim, batch_of, read_claim
+
+if TYPE_CHECKING:
+    from .conftest import Process, Shop
+
+ID = "9f0a4c3e-3b1d-4f65-9a53-0a4f8d3c2b10"
+OTHER = "3c2b109f-0a4c-4e3b-8d4f-659a530a4f8d"
+
+
+def claims(*batch_ids: str | None) -> list[Claim]:
+    """Return a claim of each batch_id, of actions 1, 2 and so on."""
+    made = []
+    for n, batch_id in enumerate(batch_ids, 1):
+        told = {"id": n, "token": f"t{n}", "idempotency_key": f"k{n}", "batch_id": batch_id}
+        row = dict.fromkeys(FIELDS) | {"action_config": {}, "action_type": "many"} | told
+        made.append(read_claim([*row.values(), 30.0]))
+    return [claim for claim in made if claim]
+
+
+@pytest.mark.parametrize(
+    ("batch", "calls"),
+    [(2, [[1, 3, 4], [2, 6], [5], [7]]), (None, [[1], [2], [3], [4], [5], [6], [7]])],
+)
+def test_a_call_has_what_has_one_batch_id(batch: int | None, calls: list[list[int]]) -> None:
+    """Neither more nor less, in the order of the claims; what has none goes alone."""
+    handler: Any = SimpleNamespace(batch=batch)
+    tools: Any = None
+    made = attempts({"many": handler}, claims(ID, OTHER, ID, ID, None, OTHER, None), tools)
+    assert [[claim.context.action_id for claim in attempt.claims] for attempt in made] == calls
+
+
+def test_a_batch_has_a_key_of_its_id() -> None:
+    """A UUID of version 8, as an action's, of nothing but the id."""
+    batch = batch_of(claims(ID, ID))
+
+    assert batch.id == UUID(ID)
+    assert len(batch) == 2
+    assert batch.idempotency_key == str(batch.idempotency_uuid)
+    assert batch.idempotency_key == "7e49b60f-d144-8abc-8bed-366e1f197bbf"
+    assert (batch.idempotency_uuid.version, batch.idempotency_uuid.variant) == (8, RFC_4122)
+    assert batch_of(claims(ID)).idempotency_key == batch.idempotency_key
+
+
+def test_a_batch_without_an_id_has_a_key_of_its_actions() -> None:
+    """It is of one action, which comes back alone, under the same key."""
+    first, second = claims(None, None)
+
+    assert batch_of([first]).id is None
+    assert batch_of([first]).idempotency_key == batch_of([first]).idempotency_key
+    assert batch_of([first]).idempotency_key != batch_of([second]).idempotency_key
+
+
+FRAGILE = """
+from pgwhen import ActionError, Batch, Result, Retry, action
+
+@action("{name}", batch=3, retry=Retry(initial_interval=0.001, maximum_attempts=3))
+{kind} {name}(batch: Batch):
+    users = ",".join(ctx.user_id for ctx, _ in batch)
+    attempt = batch.items[0][0].attempt
+    batch.logger.warning(f"sends key={{batch.idempotency_key}} users={{users}} attempt={{attempt}}")
+    if attempt == 1:
+        {fails}
+    return [Result() for _ in batch]
+"""
+SENDS = re.compile(r"sends key=(\S+) users=(\S+) attempt=(\d)")
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_what_raises_may_have_been_sent(listener: Process, shop: Shop, kind: str) -> None:
+    """Its answer is lost: all of it is sent again, by itself, under the same key."""
+    shop.rule("mail")
+    listener.start(FRAGILE.format(name="mail", kind=kind, fails='raise OSError("no answer")'))
+    shop.submit("mail", 5)
+    shop.wait_ended(5)
+
+    sent = SENDS.findall(listener.log)
+    first = {(key, users) for key, users, attempt in sent if attempt == "1"}
+    assert {users for _, users in first} >= {"u1,u2,u3"}
+    assert {(key, users) for key, users, attempt in sent if attempt == "2"} == first
+    assert len({key for key, _ in first}) == len(first)
+
+
+def test_what_was_certainly_not_sent_goes_in_another_batch(listener: Process, shop: Shop) -> None:
+    """A result with an error is known: that one is sent again, under another key."""
+    shop.rule("mail")
+    fails = 'return [Result(), Result(error=ActionError("busy")), Result()]'
+    listener.start(FRAGILE.format(name="mail", kind="def", fails=fails))
+    shop.submit("mail", 3)
+    shop.wait_ended(3)
+
+    (first, second) = SENDS.findall(listener.log)
+    assert (first[1], second[1]) == ("u1,u2,u3", "u2")
+    assert first[0] != second[0]

@@ -6,7 +6,7 @@ import logging
 import math
 from typing import TYPE_CHECKING, Any
 
-from .call import call_handler
+from .call import Raised, call_handler
 from .context import Result
 from .errors import ActionError
 from .kept import json_text
@@ -56,7 +56,7 @@ class Attempt:
             claims, lacking = await self._tools.vault.opened(claims)
             results = await call_handler(self.handler, executor, claims) if claims else []
         except BaseException as exc:  # noqa: BLE001 -- SystemExit in a handler ends its action only
-            results = [Result(error=exc)] * len(claims)
+            results = [Raised(error=exc)] * len(claims)
         outcomes = (
             []
             if self.over
@@ -71,7 +71,7 @@ class Attempt:
 
     def failed(self, error: BaseException, reason: str = ENDED) -> list[Outcome]:
         """Return *error* as the outcome of all; *reason* is told to a handler that still runs."""
-        return self._outcomes([(claim, Result(error=error)) for claim in self.claims], reason)
+        return self._outcomes([(claim, Raised(error=error)) for claim in self.claims], reason)
 
     def released(self) -> list[Outcome]:
         """Return the outcomes of what never started."""
@@ -135,7 +135,8 @@ def _outcome(claim: Claim, result: Result, untold: Mapping[int, str]) -> Outcome
         exc_info=error if log.isEnabledFor(logging.DEBUG) else None,
     )
     details = untold.get(context.action_id)
-    return Failed(context.action_id, claim.token, error_text(error, details))
+    unknown = isinstance(result, Raised) and claim.batch_id is not None
+    return Failed(context.action_id, claim.token, error_text(error, details, unknown=unknown))
 
 
 def _fields(claim: Claim) -> dict[str, Any]:

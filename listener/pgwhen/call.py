@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextvars import copy_context
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .claim import batch_of
 from .context import Result
-from .errors import ActionError, Unknown
+from .errors import Unknown, WrongResults
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
     from .claim import Claim
     from .handlers import Handler
+
+
+@dataclass(frozen=True)
+class Raised(Result):
+    """What a call raised, or was cut off by: of a batch nobody knows then what took effect."""
 
 
 async def call_handler(
@@ -66,10 +72,8 @@ def _results(handler: Handler, answer: Result, wanted: int) -> Sequence[Result]:
         got = f"{len(value)} results"
     else:
         return value
-    raise ActionError(
-        f"the handler returned {got}, not a list of {wanted} Result, one for each action",
-        type="WrongResults",
-        non_retryable=True,
+    raise WrongResults(
+        f"the handler returned {got}, not a list of {wanted} Result, one for each action"
     )
 
 
@@ -82,7 +86,7 @@ async def _in_thread(
         try:
             return Result(function(*given))
         except BaseException as exc:  # noqa: BLE001 -- it ends its action only
-            return Result(error=exc)
+            return Raised(error=exc)
 
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor(executor, copy_context().run, call)

@@ -78,6 +78,10 @@ class KeyReused(Unknown):
     """Raised by `key_for`: the key went out with another body, which may have arrived."""
 
 
+class WrongResults(Unknown):
+    """A batch handler has not told what became of each action."""
+
+
 class ActionError(Exception):
     """Raise it in a handler to say how its action failed.
 

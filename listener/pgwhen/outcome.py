@@ -51,10 +51,13 @@ def refusal(exc: RefusedError) -> ActionError:
     )
 
 
-def error_text(exc: BaseException, heartbeat_details: str | None = None) -> str:
+def error_text(
+    exc: BaseException, heartbeat_details: str | None = None, *, unknown: bool = False
+) -> str:
     """Return *exc* as the JSON text that the database keeps of a failed attempt.
 
-    *heartbeat_details*, JSON text, go with it where they have not been told yet.
+    *heartbeat_details*, JSON text, go with it where they have not been told yet. *unknown* says
+    that the attempt may have done its work, unless *exc* says that it certainly has not.
     """
     error: dict[str, Any] = {
         "message": plain(said(exc)),
@@ -73,6 +76,8 @@ def error_text(exc: BaseException, heartbeat_details: str | None = None) -> str:
         error["cancelled"] = exc.reason == "cancel_requested"
     elif isinstance(exc, Unknown):
         error["nonRetryable"] = error["outcomeUnknown"] = True
+    if unknown and not error["nonRetryable"]:
+        error["outcomeUnknown"] = True
     if heartbeat_details is not None:
         error["heartbeatDetails"] = json.loads(heartbeat_details)
     try:

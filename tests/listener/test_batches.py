@@ -63,7 +63,7 @@ def test_a_batch_without_an_id_has_a_key_of_its_actions() -> None:
 
 
 FRAGILE = """
-from pgwhen import ActionError, Batch, Result, Retry, action
+from pgwhen import ActionError, Batch, Result, Retry, Unknown, action
 
 @action("{name}", batch=3, retry=Retry(initial_interval=0.001, maximum_attempts=3))
 {kind} {name}(batch: Batch):
@@ -103,3 +103,26 @@ def test_what_was_certainly_not_sent_goes_in_another_batch(listener: Process, sh
     (first, second) = SENDS.findall(listener.log)
     assert (first[1], second[1]) == ("u1,u2,u3", "u2")
     assert first[0] != second[0]
+
+
+@pytest.mark.parametrize(
+    ("fails", "stays"),
+    [
+        ('raise ActionError("refused", non_retryable=True)', False),
+        ("return []", True),
+        ('raise Unknown("no answer")', True),
+    ],
+    ids=["refused", "no results", "unknown"],
+)
+def test_what_may_have_been_sent_says_in_which_batch(
+    listener: Process, shop: Shop, fails: str, *, stays: bool
+) -> None:
+    """Of what has failed for good: so that who retries it by hand does not send it anew."""
+    shop.rule("mail")
+    listener.start(FRAGILE.format(name="mail", kind="def", fails=fails))
+    shop.submit("mail", 2)
+
+    rows = shop.wait_ended(2)
+
+    assert [row["status"] for row in rows] == ["failed", "failed"]
+    assert [row["batch_id"] is not None for row in rows] == [stays, stays]

@@ -32,7 +32,8 @@ Call it, and commit, before the request goes out. True where nothing was kept wi
 the same body. Where it is false, another body has gone out under the key, or may have: the far side
 would take this one for that one, so do not send it.
 
-What is kept goes with the action whose key it is (setting actionRetention after its end).
+What is kept goes with the action whose key it is (setting actionRetention after its end), or the
+first of the batch whose key it is.
 
 Raises PW212 where the key is null or the hash is no sha256; 40001 at REPEATABLE READ or
 SERIALIZABLE where somebody was quicker whom this transaction cannot see.

@@ -11,18 +11,33 @@ returns uuid
 language sql
 stable
 as $$
+select _pgwhen.key_of(
+    pg_catalog.jsonb_build_array(
+        action_key.origin, action_key.line_oa_id, action_key.user_id, action_key.rule_id,
+        action_key.step
+    )
+);
+$$;
+
+-- The key of a batch, which Batch.idempotency_uuid derives in the same way.
+create or replace function _pgwhen.batch_key(batch_id uuid)
+returns uuid
+language sql
+stable
+as $$
+select _pgwhen.key_of(pg_catalog.jsonb_build_array('batch', batch_key.batch_id));
+$$;
+
+create or replace function _pgwhen.key_of(origin jsonb)
+returns uuid
+language sql
+stable
+as $$
 select overlay(
     overlay(
         pg_catalog.left(
             pg_catalog.encode(
-                pg_catalog.sha256(pg_catalog.convert_to(
-                    pg_catalog.jsonb_build_array(
-                        action_key.origin, action_key.line_oa_id, action_key.user_id,
-                        action_key.rule_id, action_key.step
-                    )::text,
-                    'UTF8'
-                )),
-                'hex'
+                pg_catalog.sha256(pg_catalog.convert_to(key_of.origin::text, 'UTF8')), 'hex'
             ),
             32
         ) placing '8' from 13 for 1

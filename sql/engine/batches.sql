@@ -8,12 +8,13 @@
 -- else in somebody's hands. What has ended meanwhile makes it smaller; the far side's memory of the
 -- key, and the worker's of what it sent under it, then keep it from being sent twice.
 --
--- Batches are looked up along idx_scheduled_action_batch. Whoever looks for some states only asks by
--- CASE, which no other partial index can be proved to fit, and be walked from end to end.
---
 -- So pending rows have a batch_id where they keep it; running ones where their type has batches;
 -- ended ones keep what they had last, unless it is known that nothing was sent: retry_action() then
 -- knows what to do.
+--
+-- Batches are looked up along idx_scheduled_action_batch. Who looks for some states only asks by
+-- CASE, from which no plan can prove that another partial index fits, and walk that from end to
+-- end.
 
 -- Fresh batches for those of the actions that need one, as {"id of the action": "id of the batch"}
 -- in the order in which they are due; null where none does.
@@ -282,6 +283,28 @@ begin
             and a.status in ('pending', 'processing')
             and case a.status when 'pending' then true end
         for no key update skip locked
+    );
+end;
+$$;
+
+-- The keys of those of the batches of which nothing is pending or runs.
+create or replace function _pgwhen.keys_of_ended(batches uuid[])
+returns uuid[]
+language plpgsql
+stable
+as $$
+begin
+    return array(
+        select _pgwhen.batch_key(b.id)
+        from unnest(keys_of_ended.batches) as b (id)
+        where not exists (
+            select
+            from pgwhen.scheduled_action as a
+            where
+                a.batch_id = b.id
+                and not a.waiting
+                and a.status in ('pending', 'processing')
+        )
     );
 end;
 $$;

@@ -95,6 +95,7 @@ declare
         _pgwhen.clock() - _pgwhen.span(_pgwhen.setting('actionRetention'));
     v_ids bigint[];
     v_keys uuid[];
+    v_batches uuid[];
 begin
     v_ids := array(
         select e.id
@@ -106,10 +107,13 @@ begin
     );
     delete from _pgwhen.heartbeat as b where b.action_id = any(v_ids);
     with gone as (
-        delete from pgwhen.scheduled_action as a where a.id = any(v_ids) returning a.key
+        delete from pgwhen.scheduled_action as a where a.id = any(v_ids)
+        returning a.key, a.batch_id
     )
-    select array_agg(g.key) into v_keys from gone as g;
-    perform _pgwhen.forget_bodies(v_keys);
+    select array_agg(g.key), array_agg(distinct g.batch_id) filter (where g.batch_id is not null)
+    into v_keys, v_batches
+    from gone as g;
+    perform _pgwhen.forget_bodies(v_keys || _pgwhen.keys_of_ended(v_batches));
     return cardinality(v_ids);
 end;
 $$;

@@ -1,7 +1,7 @@
 -- pgwhen.keep_body: one body for each key.
 begin;
 \ir ../helpers.psql
-select plan(12);
+select plan(14);
 
 create function t.keep(key text, body text) returns boolean language sql as $$
 select pgwhen.keep_body(
@@ -49,6 +49,31 @@ select results_eq(
     format('select a.key from pgwhen.scheduled_action as a where a.id = %s', :new),
     'and takes what was kept under its key with it, and nothing else'
 );
+
+-- What is kept under the key of a batch goes with the batch.
+create function t.delete_ended() returns bigint language plpgsql as $$
+begin
+    perform t.force(
+        'update pgwhen.scheduled_action set updated_at = ''2029-01-01'' where status = ''done'''
+    );
+    delete from _pgwhen.chore;
+    perform pgwhen.maintain();
+    return (select count(*) from _pgwhen.request);
+end;
+$$;
+truncate pgwhen.scheduled_action, _pgwhen.request;
+select gen_random_uuid() as batch \gset
+insert into pgwhen.scheduled_action
+(user_id, action_type, execute_at, status, key, batch_id, keeps_batch)
+select 'B' || n, 'mail', _pgwhen.clock(), s.status, gen_random_uuid(), :'batch', true
+from unnest('{done,done,pending}'::text[]) with ordinality as s (status, n);
+select pgwhen.keep_body(_pgwhen.batch_key(:'batch'), sha256('x'));
+select is(t.delete_ended(), 1::bigint, 'not while one of it may be sent again');
+insert into pgwhen.scheduled_action
+(user_id, action_type, execute_at, status, key, batch_id, keeps_batch)
+values ('B4', 'mail', _pgwhen.clock(), 'done', gen_random_uuid(), :'batch', true);
+select t.force($$ update pgwhen.scheduled_action set status = 'done' $$);
+select is(t.delete_ended(), 0::bigint, 'but then');
 
 select finish();
 rollback;

@@ -1,7 +1,7 @@
 -- _pgwhen.action_key: the idempotency key of an action.
 begin;
 \ir ../helpers.psql
-select plan(4);
+select plan(5);
 
 -- A UUID of version 8 of what makes the action the one it is.
 select is(
@@ -31,6 +31,10 @@ select is(
         ) as k (origin, line_oa_id, user_id, rule, step)
     ),
     7::bigint, 'and another one for another origin, account, user, rule or step'
+);
+select is(
+    _pgwhen.batch_key('9f0a4c3e-3b1d-4f65-9a53-0a4f8d3c2b10'),
+    '7e49b60f-d144-8abc-8bed-366e1f197bbf', 'a batch has the key that its handler is told'
 );
 -- What handlers hand to others must never change.
 select is(

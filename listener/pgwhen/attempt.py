@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from .call import Raised, call_handler
 from .context import Result
-from .errors import ActionError
+from .errors import Cancelled, UnfitError
 from .kept import json_text
 from .lifeline import Lifeline
-from .outcome import STALE, Done, Failed, Released, error_text, place
+from .outcome import STALE, Done, Failed, Released, error_text, leading, place, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from .claim import Claim
+    from .errors import ActionError
     from .handlers import Handler
     from .lifeline import Tools
     from .outcome import Outcome
@@ -122,21 +123,27 @@ def _outcome(claim: Claim, result: Result, untold: Mapping[int, str]) -> Outcome
     if error is None:
         try:
             value = None if result.value is None else json_text(result.value)
-        except ActionError as exc:
+        except UnfitError as exc:
             error = exc
         else:
             if log.isEnabledFor(logging.DEBUG):
                 log.debug("action done", extra={"fields": _fields(claim)})
             return Done(context.action_id, claim.token, value)
-    # No message here: it may hold what a customer wrote. It is in the action's row.
-    log.warning(
-        "action failed",
-        extra={"fields": {**_fields(claim), "error": type(error).__name__, "at": place(error)}},
-        exc_info=error if log.isEnabledFor(logging.DEBUG) else None,
-    )
+    error = leading(error)
+    if isinstance(error, Cancelled):
+        log.info("action stopped", extra={"fields": {**_fields(claim), "why": error.reason}})
+    else:
+        # No message here: it may hold what a customer wrote. It is in the action's row.
+        log.warning(
+            "action failed",
+            extra={"fields": {**_fields(claim), "error": type_of(error), "at": place(error)}},
+            exc_info=error if log.isEnabledFor(logging.DEBUG) else None,
+        )
     details = untold.get(context.action_id)
     unknown = isinstance(result, Raised) and claim.batch_id is not None
-    return Failed(context.action_id, claim.token, error_text(error, details, unknown=unknown))
+    return Failed(
+        context.action_id, claim.token, error_text(result.error or error, details, unknown=unknown)
+    )
 
 
 def _fields(claim: Claim) -> dict[str, Any]:

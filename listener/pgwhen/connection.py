@@ -119,8 +119,13 @@ class _TimeLimit:
 
     def _sever(self) -> None:
         log.warning("no answer within %.0f s; connection severed", self._seconds)
-        with socket.fromfd(self._conn.fileno(), socket.AF_INET, socket.SOCK_STREAM) as copy:
-            copy.shutdown(socket.SHUT_RDWR)
+        sever(self._conn)
+
+
+def sever(conn: psycopg.AsyncConnection[Any] | psycopg.Connection[Any]) -> None:
+    """Cut the socket under *conn*: whoever waits at it gets an error at once."""
+    with socket.fromfd(conn.fileno(), socket.AF_INET, socket.SOCK_STREAM) as copy:
+        copy.shutdown(socket.SHUT_RDWR)
 
 
 async def patiently(
@@ -162,3 +167,9 @@ def trouble(exc: psycopg.Error, *, lost: bool) -> PgwhenError:
         )
         return SetupError(f"{message} ({state})", hint=hint)
     return UnavailableError(message)
+
+
+def log_warning(notice: psycopg.errors.Diagnostic) -> None:
+    """Log what pgwhen warns of: an action type's timeouts that do not fit, say."""
+    if notice.severity_nonlocalized == "WARNING":
+        log.warning("%s", notice.message_primary)

@@ -12,12 +12,13 @@ import logging
 import os
 import signal
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .connection import patiently
 from .database import Database
 from .dispatcher import Dispatcher
 from .lifeline import Tools
+from .outcome import place
 from .pump import Pump
 from .wakeup import Doorbell
 
@@ -63,6 +64,7 @@ class Daemon:
         Raises what ended a task that should never end.
         """
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_on_stray)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal, number)
         await self._database.open()
@@ -72,7 +74,6 @@ class Daemon:
         finally:
             self.stuck = not await self._dispatcher.drain(0)
             await self._tools.heart.stop()
-            await self._tools.connections.aclose()
             await self._doorbell.close()
             await self._database.aclose()
 
@@ -152,3 +153,16 @@ async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
         for task in running:
             task.cancel()
         await asyncio.wait(running, timeout=0.1)
+
+
+def _on_stray(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what a task raises that a handler has left behind: not its message."""
+    exc = context.get("exception")
+    fields = {"what": context["message"]}
+    if exc is not None:
+        fields |= {"error": type(exc).__name__, "at": str(place(exc))}
+    log.error(
+        "left behind in the event loop",
+        extra={"fields": fields},
+        exc_info=exc if log.isEnabledFor(logging.DEBUG) else None,
+    )

@@ -11,7 +11,7 @@ from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from .claim import FIELDS, Pass, read_claim, read_json_claim
-from .connection import CONNECT_TIMEOUT, Connection, Row, call, parameters
+from .connection import CONNECT_TIMEOUT, Connection, Row, call, log_warning, parameters
 from .errors import UnavailableError
 from .jsonb import loads_if_readable
 
@@ -195,4 +195,5 @@ def _columns(outcomes: Sequence[Done | Failed | Released]) -> list[list[Any] | N
 
 
 async def _configure(conn: Connection) -> None:
+    conn.add_notice_handler(log_warning)
     set_json_loads(loads_if_readable, conn)

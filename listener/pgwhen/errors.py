@@ -82,6 +82,21 @@ class WrongResults(Unknown):
     """A batch handler has not told what became of each action."""
 
 
+class TransactionEnded(Unknown):
+    """The handler ended the transaction of `ctx.connection()` itself."""
+
+
+class UnfitError(Unknown):
+    """What a handler told cannot be kept. What it did is done, whoever would try it again.
+
+    *type* is that of the action's row.
+    """
+
+    def __init__(self, message: str, *, type: str) -> None:  # noqa: A002 -- as ActionError's
+        super().__init__(message)
+        self.type = type
+
+
 class ActionError(Exception):
     """Raise it in a handler to say how its action failed.
 

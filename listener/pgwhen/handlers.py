@@ -46,11 +46,16 @@ class Handler:
         """Refuse what could not be called."""
         object.__setattr__(self, "threaded", not inspect.iscoroutinefunction(self.function))
         wanted = ("batch",) if self.batch else ("ctx", "config")
-        if not self.name:
+        if not self.name or not isinstance(self.name, str):
             raise HandlerError("an action type needs a name", hint='Write @action("some_name").')
-        if self.batch is not None and self.batch < 1:
+        if inspect.isgeneratorfunction(self.function) or inspect.isasyncgenfunction(self.function):
             raise HandlerError(
-                f"@action({self.name!r}): batch is {self.batch}",
+                f"@action({self.name!r}): {self.where} is a generator, and would never run",
+                hint="Return what it yields.",
+            )
+        if self.batch is not None and not (isinstance(self.batch, int) and self.batch > 0):
+            raise HandlerError(
+                f"@action({self.name!r}): batch is {self.batch!r}",
                 hint="Give the most actions that one call takes, or leave batch out.",
             )
         self._refuse_uncallable(self.function, wanted)
@@ -132,6 +137,10 @@ def action(  # noqa: PLR0913 -- options, given by name
 
     Raises HandlerError if the function, or *check*, cannot be called so.
     """
+    if callable(name):
+        raise HandlerError(
+            f"@action above {_place(name)} has no name", hint='Write @action("some_name").'
+        )
 
     def declare(function: F) -> F:
         timeouts = Timeouts(start_to_close, schedule_to_close, schedule_to_start, heartbeat)

@@ -7,7 +7,7 @@ import re
 from hashlib import sha256
 from typing import Any
 
-from .errors import ActionError
+from .errors import UnfitError
 from .redact import told, told_json
 
 #: Characters of an error's message that are kept.
@@ -22,10 +22,7 @@ _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def json_text(value: Any, what: str = "the handler's result") -> str:
-    """Return *value* as text that jsonb takes. Raises ActionError (not retryable) if it cannot be.
-
-    Not retryable, because the handler did its work: the next attempt would only do it again.
-    """
+    """Return *value* as text that jsonb takes. Raises UnfitError if it cannot be."""
     try:
         text = told_json(json.dumps(value, ensure_ascii=False, allow_nan=False))
         size = len(text.encode())
@@ -33,33 +30,23 @@ def json_text(value: Any, what: str = "the handler's result") -> str:
         reason = plain(f"{type(exc).__name__}: {said(exc)}")
     else:
         if size > RESULT_LIMIT:
-            raise ActionError(
+            raise UnfitError(
                 f"the result has {size} bytes, more than {RESULT_LIMIT}: store it elsewhere, and "
                 "return a reference",
                 type="ResultTooLarge",
-                non_retryable=True,
             )
         if _NUL.search(text):
             reason = "it has a NUL character"
         else:
             return text
-    raise ActionError(
-        f"{what} cannot be kept as JSON: {reason}",
-        type="ResultNotJson",
-        non_retryable=True,
-    )
+    raise UnfitError(f"{what} cannot be kept as JSON: {reason}", type="ResultNotJson")
 
 
 def details_text(details: Any) -> str:
-    """Return heartbeat details as text that jsonb takes. Raises ActionError if they cannot be.
-
-    Not retryable either: the next attempt would come to the same point.
-    """
+    """Return heartbeat details as text that jsonb takes. Raises UnfitError if they cannot be."""
     text = json_text(details, "heartbeat details")
     if len(text.encode()) > DETAILS_LIMIT:
-        raise ActionError(
-            f"heartbeat details have {TOO_LARGE}", type="DetailsTooLarge", non_retryable=True
-        )
+        raise UnfitError(f"heartbeat details have {TOO_LARGE}", type="DetailsTooLarge")
     return text
 
 
@@ -68,7 +55,7 @@ def hash_of(body: bytes | str | Any) -> bytes:
     if isinstance(body, (bytes, bytearray)):
         return sha256(body).digest()
     if isinstance(body, str):
-        return sha256(body.encode()).digest()
+        return sha256(body.encode(errors="surrogatepass")).digest()
     value = json.loads(json_text(body, "the body"))
     return sha256(json.dumps(value, sort_keys=True).encode()).digest()
 

@@ -87,7 +87,8 @@ class Lifeline:
         if self._transaction is None:
             connections = self._tools.connections
             self._transaction = connections.transaction(in_loop=self._in_loop)
-        return self._transaction.connection()
+        opening = self._transaction.connection(self._claims[0].token)
+        return self._excused(opening) if self._in_loop else opening
 
     async def end(self, done: Done | None) -> bool | None:
         """End the attempt's transaction as it ended; return whether its claim still held.
@@ -104,6 +105,16 @@ class Lifeline:
             for action_id, pulse in self._pulses.items()
         }
         return {action_id: details for action_id, details in untold.items() if details is not None}
+
+    async def _excused(self, waiting: Any) -> Any:
+        """Await what the handler cannot help, such as its turn: it counts as alive meanwhile."""
+        for pulse in self._pulses.values():
+            pulse.is_excused = True
+        try:
+            return await waiting
+        finally:
+            for pulse in self._pulses.values():
+                pulse.is_excused = False
 
     async def _keep_body(self, key: str, body_hash: bytes) -> str:
         if not await self._tools.database.keep_body(key, body_hash):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from typing import Any
 
 from .redact import logged
@@ -35,6 +36,8 @@ def set_up(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LineFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.captureWarnings(capture=True)
+    threading.excepthook = _log_thread
     # At INFO it logs every connection that it hands out.
     logging.getLogger("psycopg.pool").setLevel(max(logging.WARNING, logging.getLevelName(level)))
 
@@ -42,3 +45,13 @@ def set_up(level: str) -> None:
 def visible(text: str) -> str:
     """Return *text* with what cannot be seen, or would move the cursor, as an escape."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def _log_thread(args: threading.ExceptHookArgs) -> None:
+    """Log what ends a thread of a handler's own, in a line that hides secrets."""
+    name = args.thread.name if args.thread else None
+    logging.getLogger(__name__).error(
+        "a thread ended",
+        extra={"fields": {"thread": name, "error": args.exc_type.__name__}},
+        exc_info=args.exc_value if logging.getLogger().isEnabledFor(logging.DEBUG) else None,
+    )

@@ -23,12 +23,17 @@ LOOKS = (0.05, 5.0)
 class Pulse:
     """One attempt at one action: what it has told, and what it was told back."""
 
-    __slots__ = ("beaten_at", "beats", "claim", "details", "in_loop", "told", "told_at", "verdict")
+    __slots__ = (
+        "beaten_at", "beats", "claim", "details", "in_loop", "is_excused", "told", "told_at",
+        "verdict",
+    )  # fmt: skip
 
     def __init__(self, claim: Claim, *, in_loop: bool) -> None:
         self.claim = claim
         #: Whether it runs as a task of the event loop.
         self.in_loop = in_loop
+        #: Whether it waits for what its handler cannot help.
+        self.is_excused = False
         self.beaten_at = time.monotonic()
         #: JSON text; None to keep what was told before.
         self.details: str | None = None
@@ -62,8 +67,10 @@ class Pulse:
         """When its next heartbeat is to be told; never, if there is none to tell."""
         if self.beats > self.told:
             return self.told_at + self._interval
-        needs_help = loop_is_busy and self.in_loop and self.timeout < math.inf
-        return self.alive_at + self._interval if needs_help else math.inf
+        needs_help = self.is_excused or (loop_is_busy and self.in_loop)
+        return (
+            self.alive_at + self._interval if needs_help and self.timeout < math.inf else math.inf
+        )
 
     @property
     def timeout(self) -> float:

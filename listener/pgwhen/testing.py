@@ -13,6 +13,7 @@ import copy
 import difflib
 import inspect
 import json
+import math
 import pprint
 import selectors
 import time
@@ -24,13 +25,14 @@ from uuid import uuid4
 
 from .batch import Batch
 from .context import Config, Context, Result
-from .errors import ActionError, Cancelled, KeyReused, Unknown
+from .errors import ActionError, Cancelled, KeyReused, UnfitError, Unknown, WrongResults
 from .handlers import MARK
 from .kept import json_text
-from .outcome import type_of
+from .outcome import leading, type_of
+from .vault import filled
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
     from typing_extensions import Unpack
 
@@ -43,6 +45,8 @@ START_TO_CLOSE = 300.0
 #: The retry policy where neither it nor an error says otherwise.
 INITIAL_INTERVAL = 10.0
 MAXIMUM_ATTEMPTS = 4
+#: Bytes of JSON that a result may have: the setting resultLimit, where nobody has changed it.
+RESULT_LIMIT = 64 * 1024
 #: Seconds that a handler whose time is over has to give way.
 LAST_RESORT = 2.0
 #: Attempts after which `run_until_done` takes it that there is no end.
@@ -97,6 +101,8 @@ class Given(TypedDict, total=False):
     cancel_after: int | None
     #: The claim is lost before the n-th heartbeat, which raises Cancelled.
     lose_claim_after: int | None
+    #: The values of the secrets that the config names.
+    secrets: Mapping[str, str]
     #: A new one for each call.
     clock: Clock
 
@@ -119,6 +125,7 @@ class _Case:
     connection: Any = None
     cancel_after: int | None = None
     lose_claim_after: int | None = None
+    secrets: Mapping[str, str] = field(default_factory=dict)
     clock: Clock = field(default_factory=Clock)
     #: The hashes of what has gone out, by key.
     bodies: dict[str, bytes] = field(default_factory=dict)
@@ -347,9 +354,11 @@ class _Watch:
 
 def _attempt(handler: Handler, configs: Sequence[Config], case: _Case) -> list[Outcome]:
     """Make one attempt at an action for each of *configs*; return what became of each."""
+    if not handler.threaded:
+        _refuse_running_loop()
     watches = [_Watch(handler, case) for _ in configs]
     pairs = tuple(
-        (_context(handler, case, watch, number), _kept(config, "the config"))
+        (_context(handler, case, watch, number), _kept(_opened(config, case.secrets), "the config"))
         for number, (config, watch) in enumerate(zip(configs, watches, strict=True))
     )
     try:
@@ -394,10 +403,8 @@ def _results(
         results = _call(handler.function, (batch,), watches)
         is_list = isinstance(results, Sequence) and all(isinstance(r, Result) for r in results)
         if not is_list or len(results) != len(pairs):
-            raise ActionError(
-                f"the handler returned {results!r}, not a list of {len(pairs)} Result",
-                type="WrongResults",
-                non_retryable=True,
+            raise WrongResults(
+                f"the handler returned {results!r}, not a list of {len(pairs)} Result"
             )
         return list(results)
     if handler.check is not None and context.maybe_done:
@@ -413,18 +420,34 @@ def _call(function: Callable[..., Any], given: tuple[Any, ...], watches: Sequenc
     """Call *function* here; what is `async`, in a loop that lives by the clock."""
     if not inspect.iscoroutinefunction(function):
         return function(*given)
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        pass
-    else:
-        raise RuntimeError("pgwhen.testing has a loop of its own: write this test without async")
     loop = _Loop(watches[0].clock)
     try:
         return loop.run_until_complete(_within_limits(function(*given), watches))
     finally:
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
+
+
+def _refuse_running_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError("pgwhen.testing has a loop of its own: write this test without async")
+
+
+def _opened(config: Config, secrets: Mapping[str, str]) -> Config:
+    """Return *config* with its secrets, as the listener fills them in."""
+
+    def reveal(given: dict[str, Any]) -> str:
+        if given["$secret"] not in secrets:
+            raise TypeError(
+                f"the config names a secret: give secrets={{{given['$secret']!r}: …}} too"
+            )
+        return secrets[given["$secret"]]
+
+    opened: Config = filled(config, reveal)
+    return opened
 
 
 async def _within_limits(work: Coroutine[Any, Any, Any], watches: Sequence[_Watch]) -> Any:
@@ -456,7 +479,8 @@ def _over(kind: str | None) -> ActionError:
 
 def _outcome(watch: _Watch, result: Result) -> Outcome:
     """Say what became of an attempt of which the handler says *result*."""
-    error, value, status = result.error, None, "failed"
+    error = None if result.error is None else leading(result.error)
+    value, status = None, "failed"
     if watch.verdict == "claim_lost":
         error, status = Cancelled("claim_lost"), "lost"
     elif watch.look():
@@ -465,8 +489,8 @@ def _outcome(watch: _Watch, result: Result) -> Outcome:
         status = "cancelled"
     elif error is None:
         try:
-            value, status = _kept(result.value, "the result"), "done"
-        except ActionError as exc:
+            value, status = _kept(result.value), "done"
+        except UnfitError as exc:
             error = exc
     return Outcome(status, error, tuple(watch.heartbeats), watch.details, None, value)
 
@@ -474,7 +498,7 @@ def _outcome(watch: _Watch, result: Result) -> Outcome:
 def _pause(handler: Handler, case: _Case, outcome: Outcome) -> float:
     """Return how long to wait before the attempt after *outcome*."""
     wanted = getattr(outcome.error, "next_retry_delay", None)
-    if wanted is not None:
+    if isinstance(wanted, int | float) and 0 <= wanted < math.inf:  # others count for nothing
         return float(wanted)
     policy = handler.retry.policy if handler.retry else {}
     initial = float(policy.get("initialInterval", INITIAL_INTERVAL))
@@ -529,12 +553,12 @@ def _next(case: _Case, outcome: Outcome) -> _Case:
     )
 
 
-def _kept(value: Any, what: str) -> Any:
+def _kept(value: Any, what: str = "the handler's result") -> Any:
     """Return *value* as it comes back from jsonb."""
-    try:
-        return None if value is None else json.loads(json_text(value))
-    except ActionError as exc:
-        raise ActionError(f"{what}: {exc}", type=exc.type, non_retryable=True) from exc
+    text = json_text(value, what)
+    if len(text.encode()) > RESULT_LIMIT:
+        raise UnfitError(f"{what} has more than {RESULT_LIMIT} bytes", type="ResultTooLarge")
+    return json.loads(text)
 
 
 def _copy_of(state: Callable[[], Any] | None) -> Any:

@@ -1,73 +1,83 @@
-"""Connections for handlers: what they write commits together with the completion, or not at all."""
+"""Transactions of handlers: what they write commits together with the completion, or not at all.
+
+Each attempt that asks has a connection of its own, closed when the attempt is over: a task or a
+thread that it leaves behind finds it closed, and what it has set there is set for nobody else.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-from .connection import CONNECT_TIMEOUT, Connection, Row, parameters, trouble
-from .database import COMPLETE
-from .errors import RefusedError
+from .blocks import AsyncCounting, Counting
+from .connection import parameters, sever, trouble
+from .errors import ActionError, Cancelled, RefusedError, TransactionEnded
 from .outcome import refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
+
     from .outcome import Done
     from .settings import Settings
 
+#: A mark that lasts as long as the transaction, and not beyond a COMMIT or ROLLBACK of others.
+BEGIN = "select set_config('pgwhen.attempt', %s, true)"
+END = (
+    "select coalesce(current_setting('pgwhen.attempt', true) = %s, false),"
+    " array(select pgwhen.complete_actions(%s, %s, %s::uuid[], %s::jsonb[])) <> '{}'"
+)
+
 
 class Connections:
-    """A pool for `async` handlers and one for threads. Each connects when it is first asked."""
+    """How they are opened: so many at a time for `async` handlers, and one for each thread."""
 
     def __init__(self, settings: Settings) -> None:
         self._worker = settings.worker
-        how = {**parameters(settings, "handler", settings.dsn), "autocommit": False}
-        both: dict[str, Any] = {
-            "kwargs": how,
-            "min_size": 0,
-            "timeout": CONNECT_TIMEOUT,
-            "open": False,
-        }
-        self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
-            max_size=settings.pool_size, name="handler", **both
-        )
-        self._threads: ConnectionPool[psycopg.Connection[Row]] = ConnectionPool(
-            max_size=settings.threads, name="handler threads", **both
-        )
+        self.how = {**parameters(settings, "handler", settings.dsn), "autocommit": False}
+        self.turns = asyncio.Semaphore(settings.pool_size)
 
     def transaction(self, *, in_loop: bool) -> Transaction | ThreadTransaction:
         """Return what will be the transaction of one attempt."""
-        if in_loop:
-            return Transaction(self._pool, self._worker)
-        return ThreadTransaction(self._threads, self._worker)
+        return Transaction(self) if in_loop else ThreadTransaction(self)
 
-    async def aclose(self) -> None:
-        """Close what is open."""
-        await self._pool.close()
-        await asyncio.to_thread(self._threads.close)
+    def arguments(self, done: Done) -> list[Any]:
+        """Return those of END."""
+        return [done.token, self._worker, [done.action_id], [done.token], [done.value]]
 
 
 class Transaction:
     """Of an `async` handler."""
 
-    def __init__(self, pool: AsyncConnectionPool[Connection], worker: str) -> None:
-        self._pool = pool
-        self._worker = worker
-        self._stack = AsyncExitStack()
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
         self._opening = asyncio.Lock()
-        self._conn: Connection | None = None
+        self._has_turn = False
+        self._is_over = False
+        self._conn: AsyncCounting | None = None
+        self._block: AbstractAsyncContextManager[Any] | None = None
 
-    async def connection(self) -> Connection:
-        """Return its connection, in a transaction that only `end` can end."""
+    async def connection(self, token: str) -> psycopg.AsyncConnection[Any]:
+        """Return its connection, in a transaction that only `end` can end.
+
+        *token*, of the claim, is what marks it.
+        """
         async with self._opening:
+            if not self._has_turn:
+                self._has_turn = await self._connections.turns.acquire()
             if self._conn is None:
-                await self._pool.open()
-                conn = await self._stack.enter_async_context(self._pool.connection())
-                await self._stack.enter_async_context(conn.transaction())
-                self._conn = conn
+                self._conn = await AsyncCounting.connect(**self._connections.how)
+            if self._is_over:  # while a task that was left behind waited
+                await self._close()
+                raise Cancelled("claim_lost")
+            if self._block is None:
+                block = self._conn.transaction()
+                await block.__aenter__()
+                await self._conn.execute(BEGIN, [token])
+                self._block = block
             return self._conn
 
     async def end(self, done: Done | None) -> bool | None:
@@ -75,38 +85,53 @@ class Transaction:
 
         Rolls back too where there is nothing *done*. Without a connection, it returns None.
         """
-        if self._conn is None:
-            await self._stack.aclose()
-            return None
-        async with self._stack:
+        self._is_over = True
+        try:
+            if self._conn is None or self._block is None:
+                return None
             if done is None:
-                raise psycopg.Rollback
-            try:
-                cursor = await self._conn.execute(COMPLETE, _arguments(self._worker, done))
-            except psycopg.Error as exc:
-                raise _said(exc) from exc
-            if not await cursor.fetchall():
-                raise psycopg.Rollback
-            return True
-        return False
+                return False
+            _check_blocks(self._conn)
+            with _meaning():
+                cursor = await self._conn.execute(END, self._connections.arguments(done))
+            held = _held(await cursor.fetchone())
+            if held:
+                await self._block.__aexit__(None, None, None)
+            return held
+        finally:
+            await self._close()
+
+    async def _close(self) -> None:
+        """Close it, also under a statement of somebody whom the handler has left behind."""
+        try:
+            if self._conn is not None:
+                if self._conn.lock.locked():
+                    sever(self._conn)
+                async with self._conn.lock:
+                    await self._conn.close()
+        finally:
+            if self._has_turn:
+                self._has_turn = False
+                self._connections.turns.release()
 
 
 class ThreadTransaction:
     """Of a handler in a thread."""
 
-    def __init__(self, pool: ConnectionPool[psycopg.Connection[Row]], worker: str) -> None:
-        self._pool = pool
-        self._worker = worker
-        self._stack = ExitStack()
-        self._conn: psycopg.Connection[Row] | None = None
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._conn: Counting | None = None
+        self._block: AbstractContextManager[Any] | None = None
 
-    def connection(self) -> psycopg.Connection[Row]:
-        """Return its connection, in a transaction that only `end` can end."""
+    def connection(self, token: str) -> psycopg.Connection[Any]:
+        """Return its connection, in a transaction that only `end` can end; see `Transaction`."""
         if self._conn is None:
-            self._pool.open()
-            conn = self._stack.enter_context(self._pool.connection())
-            self._stack.enter_context(conn.transaction())
-            self._conn = conn
+            self._conn = Counting.connect(**self._connections.how)
+        if self._block is None:
+            block = self._conn.transaction()
+            block.__enter__()
+            self._conn.execute(BEGIN, [token])
+            self._block = block
         return self._conn
 
     async def end(self, done: Done | None) -> bool | None:
@@ -114,27 +139,60 @@ class ThreadTransaction:
         return await asyncio.to_thread(self._end, done)
 
     def _end(self, done: Done | None) -> bool | None:
-        if self._conn is None:
-            self._stack.close()
-            return None
-        with self._stack:
+        try:
+            if self._conn is None or self._block is None:
+                return None
             if done is None:
-                raise psycopg.Rollback
-            try:
-                cursor = self._conn.execute(COMPLETE, _arguments(self._worker, done))
-            except psycopg.Error as exc:
-                raise _said(exc) from exc
-            if not cursor.fetchall():
-                raise psycopg.Rollback
-            return True
-        return False
+                return False
+            _check_blocks(self._conn)
+            with _meaning():
+                cursor = self._conn.execute(END, self._connections.arguments(done))
+            held = _held(cursor.fetchone())
+            if held:
+                self._block.__exit__(None, None, None)
+            return held
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        if self._conn is not None:
+            if self._conn.lock.locked():
+                sever(self._conn)
+            with self._conn.lock:
+                self._conn.close()
 
 
-def _arguments(worker: str, done: Done) -> list[Any]:
-    return [worker, [done.action_id], [done.token], [done.value]]
+def _check_blocks(conn: AsyncCounting | Counting) -> None:
+    if conn.blocks > 1:
+        raise ActionError(
+            "the handler returned from within a conn.transaction() block, so nothing of it is kept:"
+            " leave the block first",
+            type="TransactionOpen",
+            non_retryable=True,
+        )
 
 
-def _said(exc: psycopg.Error) -> Exception:
-    """Return what the refusal of a completion means: for ever, where it is the result's fault."""
-    meaning = trouble(exc, lost=False)
-    return refusal(meaning) if isinstance(meaning, RefusedError) else exc
+def _held(row: tuple[bool, bool] | None) -> bool:
+    """Read the answer to END. Raises TransactionEnded."""
+    is_ours, held = row or (False, False)
+    if not is_ours:
+        raise TransactionEnded(
+            "the handler ended the transaction of ctx.connection() itself: what it wrote is"
+            " committed or gone, and a person must look which"
+        )
+    return held
+
+
+@contextmanager
+def _meaning() -> Iterator[None]:
+    """Say what it means that a completion is refused."""
+    try:
+        yield
+    except psycopg.Error as exc:
+        meaning = trouble(exc, lost=False)
+        if isinstance(meaning, RefusedError):
+            raise refusal(meaning) from exc
+        raise ActionError(
+            f"what was written through ctx.connection() cannot be committed: {meaning}",
+            type=type(exc).__name__,
+        ) from exc

@@ -60,7 +60,7 @@ class Vault:
         opened, lacking = [], []
         for claim in claims:
             try:
-                config = _filled(claim.config, partial(self._value, names, values))
+                config = filled(claim.config, partial(self._value, names, values))
             except ActionError as exc:
                 lacking.append((claim, exc))
             else:
@@ -109,14 +109,15 @@ def _has_secret(value: Any, depth: int = 1) -> bool:
     return any(_has_secret(part, depth + 1) for part in parts)
 
 
-def _filled(value: Any, reveal: Callable[[dict[str, Any]], str], depth: int = 1) -> Any:
+def filled(value: Any, reveal: Callable[[dict[str, Any]], str], depth: int = 1) -> Any:
+    """Return *value*, a config, with what *reveal* gives for each of its secrets."""
     if not isinstance(value, dict | list) or depth > DEPTH:
         return value
     if isinstance(value, list):
-        return [_filled(part, reveal, depth + 1) for part in value]
+        return [filled(part, reveal, depth + 1) for part in value]
     if "$secret" in value:
         return reveal(value)
-    return {key: _filled(part, reveal, depth + 1) for key, part in value.items()}
+    return {key: filled(part, reveal, depth + 1) for key, part in value.items()}
 
 
 def _is_name(name: Any) -> bool:

@@ -326,7 +326,7 @@ TAKE_AWAY = """
 do $$
 begin
     set local pgwhen.by_engine = on;
-    update pgwhen.scheduled_action set claim_token = gen_random_uuid();
+    update pgwhen.scheduled_action set claim_token = gen_random_uuid(), worker = 'thief';
     delete from _pgwhen.heartbeat;
 end;
 $$

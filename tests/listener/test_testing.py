@@ -226,10 +226,11 @@ def test_a_thread_is_given_its_time() -> None:
 def test_a_test_that_is_async_is_told_to_be_plain() -> None:
     """A loop cannot run inside of another one."""
 
-    async def within() -> str:
-        return str(run(echo, {}).error)
+    async def within() -> None:
+        run(echo, {})
 
-    assert asyncio.run(within()).endswith("write this test without async")
+    with pytest.raises(RuntimeError, match="write this test without async"):
+        asyncio.run(within())
 
 
 # Timeouts
@@ -695,3 +696,41 @@ def test_a_key_goes_out_with_one_body() -> None:
     with pytest.raises(AssertionError, match=r"second call of .* ended as failed: KeyReused"):
         run_twice(wobbles, {})
     assert run(wobbles, {}).status == "done"
+
+
+def test_results_have_the_limit_that_they_have_in_the_database() -> None:
+    """64 KiB."""
+
+    @action("large")
+    async def large(_ctx: Context, config: dict[str, Any]) -> str:
+        return "x" * int(config["size"])
+
+    assert run(large, {"size": 65_534}).status == "done"
+    outcome = run(large, {"size": 65_535})
+    assert (outcome.status, outcome.error_type) == ("failed", "ResultTooLarge")
+
+
+@pytest.mark.parametrize("delay", ["soon", -5, float("nan"), float("inf")])
+def test_a_delay_that_is_none_counts_for_nothing(delay: Any) -> None:
+    """The policy's interval holds, as in the database."""
+    clock = Clock()
+
+    @action("busy", retry=Retry(initial_interval=7, maximum_attempts=2))
+    async def busy(_ctx: Context, _config: dict[str, Any]) -> None:
+        raise ActionError("busy", next_retry_delay=delay)
+
+    assert len(run_until_done(busy, {}, clock=clock)) == 2
+    assert clock.seconds == 7
+
+
+def test_secrets_are_filled_in() -> None:
+    """What the test gives for them; one that it does not give is named."""
+
+    @action("push")
+    async def push(_ctx: Context, config: dict[str, Any]) -> str:
+        return str(config["token"])
+
+    config = {"token": {"$secret": "line-token"}}
+    assert run(push, config, secrets={"line-token": "s3cret"}).value == "s3cret"
+    with pytest.raises(TypeError, match=r"give secrets=\{'line-token': …\} too"):
+        run(push, config)

@@ -45,7 +45,8 @@ another attempt. Else it is tried again after nextRetryDelay, or the policy's ne
 docs/retries.md. Why the last attempt was the last is kept in retry_state. A nonRetryable failure
 gives the frequency slot back, for it was certainly not delivered, but not with "outcomeUnknown":
 true. After any other the slot is kept. "heartbeatDetails" are kept as a heartbeat's are; "causes",
-a list of {"type", "message"}, are told in error_message. What was claimed in a batch stays in it
+a list of {"type", "message"}, are told in error_message; the details of the last attempt are kept
+as the result. What was claimed in a batch stays in it
 with "outcomeUnknown", or a type Timeout:…, and is claimed again only together with the others that
 do: docs/handlers.md. After any other error it joins whatever batch is claimed next.
 
@@ -126,6 +127,7 @@ begin
     from _pgwhen.settle(array(
         select _pgwhen.ending_of_action(
             v.action_id, v.token, v.ending, _pgwhen.error_text(v.error),
+            nullif(v.error -> 'details', 'null'),
             give_back => _pgwhen.is_undelivered(v.error), retry_state => v.retry_state,
             leaves_batch => v.batch_id is null
         )

@@ -25,6 +25,7 @@ begin
         held_by = null,
         cancel_reason = null,
         retry_state = null,
+        result = null,
         keeps_batch = a.batch_id is not null,
         startable_at = t.startable_at,
         deadline = t.start_by,

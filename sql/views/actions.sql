@@ -85,7 +85,7 @@ $$;
 create or replace view pgwhen.failed_actions as
 select
     a.id, r.name as rule, a.line_oa_id, a.user_id, a.action_type, a.action_config,
-    a.retry_count as attempts, a.retry_state, a.error_message, a.executed_at,
+    a.retry_count as attempts, a.retry_state, a.error_message, a.result as details, a.executed_at,
     case
         when a.batch_id is null then format('select pgwhen.retry_action(%s);', a.id)
         else format(
@@ -99,10 +99,10 @@ left join pgwhen.trigger_rule as r on r.id = a.trigger_rule_id
 where a.status = 'failed';
 
 comment on view pgwhen.failed_actions is
-$$Actions that ended as failed, with the last error, why it was the last one (retry_state:
-non_retryable, maximum_attempts_reached, timeout or cancel_requested) and the call that tries each
-again, for the setting actionRetention. What has a batch_id may have been sent, in that batch, and
-is to be tried again with all that failed of it. Looks at all that has ended: some seconds for 10 million.
+$$Actions that ended as failed, with the last error and its details, why it was the last one
+(retry_state: non_retryable, maximum_attempts_reached, timeout or cancel_requested) and the call
+that tries each again, for the setting actionRetention. Looks at all that has ended: some seconds
+for 10 million.
 
   select * from pgwhen.failed_actions where executed_at > now() - interval '1 hour';
 $$;

@@ -47,7 +47,7 @@ select pgwhen.fail_actions(
     'w-1',
     array[:due],
     array[:'token'::uuid],
-    array['{"message": "no", "nonRetryable": true}'::jsonb]
+    array['{"message": "no", "nonRetryable": true, "details": {"code": 7}}'::jsonb]
 );
 select results_eq(
     'table pgwhen.failed_actions',
@@ -55,7 +55,7 @@ select results_eq(
         $$
         values (
             %1$s::bigint, 'r', 'default', 'U1', 'log_message', '{"text": "hello"}'::jsonb, 3,
-            'non_retryable', 'no', '2030-01-07 12:00+00'::timestamptz,
+            'non_retryable', 'no', '{"code": 7}'::jsonb, '2030-01-07 12:00+00'::timestamptz,
             'select pgwhen.retry_action(%1$s);', null::uuid
         )
         $$, :due

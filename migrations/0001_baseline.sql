@@ -621,7 +621,8 @@ create type pgwhen.claimed_action as (
     heartbeat_timeout float8,
     heartbeat_details jsonb,
     maybe_done boolean,
-    batch_id uuid
+    batch_id uuid,
+    keeps_batch boolean
 );
 
 create type pgwhen.heartbeat_reply as (

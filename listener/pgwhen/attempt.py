@@ -55,6 +55,8 @@ class Attempt:
         lacking: list[tuple[Claim, ActionError]] = []
         try:
             claims, lacking = await self._tools.vault.opened(claims)
+            if lacking and claims and claims[0].keeps_batch:
+                claims, lacking = [], [(claim, lacking[0][1]) for claim in self.claims]
             results = await call_handler(self.handler, executor, claims) if claims else []
         except BaseException as exc:  # noqa: BLE001 -- SystemExit in a handler ends its action only
             results = [Raised(error=exc)] * len(claims)

@@ -30,6 +30,8 @@ class Claim(NamedTuple):
     seconds: float
     #: What has the same one goes out in one call. None where its type has none.
     batch_id: UUID | None = None
+    #: Whether that may have been sent: then all of it goes, or nothing.
+    keeps_batch: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ FIELDS = (
     "id", "token", "attempt", "deadline", "action_type", "action_config", "line_oa_id",
     "organization_id", "user_id", "rule", "event", "idempotency_key", "workflow_node_path",
     "heartbeat_timeout", "heartbeat_details", "maybe_done", "batch_id",
+    "keeps_batch",
 )  # fmt: skip
 
 
@@ -59,7 +62,7 @@ def read_claim(row: Sequence[Any]) -> Claim | None:
     (
         action_id, token, attempt, deadline, action_type, config, line_oa_id,
         organization_id, user_id, rule, event, key, path,
-        heartbeat_timeout, heartbeat_details, maybe_done, batch_id, seconds,
+        heartbeat_timeout, heartbeat_details, maybe_done, batch_id, keeps_batch, seconds,
     ) = row  # fmt: skip
     if config is UNREADABLE or heartbeat_details is UNREADABLE:
         return None
@@ -68,7 +71,7 @@ def read_claim(row: Sequence[Any]) -> Claim | None:
         None if path is None else tuple(path), deadline, key, heartbeat_details, maybe_done,
         heartbeat_timeout,
     )  # fmt: skip
-    return Claim(token, context, config, seconds, batch_id and UUID(batch_id))
+    return Claim(token, context, config, seconds, batch_id and UUID(batch_id), keeps_batch)
 
 
 def read_json_claim(text: str, now: datetime) -> Claim | None:

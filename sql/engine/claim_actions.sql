@@ -74,8 +74,8 @@ the setting batchSize, action_types to all that no SQL function serves.
 
 Of a type with the option batch, n, up to n of one account get one batch_id: they go out together,
 under one key. Those of which nobody knows whether they did are claimed again only together, under
-the same batch_id; what is more than batch_size is claimed whole where it comes first:
-docs/handlers.md. Else batch_id is null.
+the same batch_id (keeps_batch: send all of them, or none); what is more than batch_size is claimed
+whole where it comes first: docs/handlers.md. Else batch_id is null.
 
 Raises PW202 outside READ COMMITTED, PW301 for an empty worker name or a batch_size below 1.
 

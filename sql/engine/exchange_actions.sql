@@ -21,7 +21,8 @@ begin
     select
         late.id, null::uuid, null::integer, null::timestamptz, null, null::jsonb, null, null, null,
         null::bigint, null::jsonb, null::uuid, null::bigint, null::text[], null::timestamptz,
-        null::float8, null::jsonb, null::boolean, null::uuid
+        null::float8, null::jsonb, null::boolean, null::uuid,
+        null::boolean
     from (
         select u from unnest(exchange_actions.ids) as u
         except

@@ -164,6 +164,6 @@ select row(
     case when (as_claimed.action).has_heartbeat
         then _pgwhen.last_details((as_claimed.action).id) end,
     (as_claimed.action).retry_count > 0 or (as_claimed.action).executed_at is not null,
-    (as_claimed.action).batch_id
+    (as_claimed.action).batch_id, (as_claimed.action).keeps_batch
 )::pgwhen.claimed_action;
 $$;

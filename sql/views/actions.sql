@@ -67,7 +67,7 @@ create or replace view pgwhen.running as
 select
     a.id, r.name as rule, a.line_oa_id, a.user_id, a.action_type, a.action_config, a.worker,
     a.retry_count + 1 as attempt, coalesce(a.attempt_ends, a.deadline) as deadline, h.beat_at,
-    h.details as heartbeat_details, a.cancel_reason
+    h.details as heartbeat_details, a.cancel_reason, a.batch_id
 from pgwhen.scheduled_action as a
 left join pgwhen.trigger_rule as r on r.id = a.trigger_rule_id
 left join _pgwhen.heartbeat as h on a.has_heartbeat and h.action_id = a.id
@@ -77,7 +77,7 @@ comment on view pgwhen.running is
 $$Actions that a worker is at: which one, in which attempt and until when at the latest, when it
 last said that it lives (beat_at; null: not yet, in no attempt) and how far it was
 (heartbeat_details, also of earlier attempts), and why somebody has asked it to stop
-(cancel_reason). Cheap: an index has what runs.
+(cancel_reason). What has one batch_id went out in one call. Cheap: an index has what runs.
 
   select id, heartbeat_details, beat_at from pgwhen.running where action_type = 'payroll';
 $$;

@@ -13,6 +13,8 @@ from pgwhen.attempt import attempts
 from pgwhen.claim import FIELDS, Claim, batch_of, read_claim
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .conftest import Process, Shop
 
 ID = "9f0a4c3e-3b1d-4f65-9a53-0a4f8d3c2b10"
@@ -126,3 +128,28 @@ def test_what_may_have_been_sent_says_in_which_batch(
 
     assert [row["status"] for row in rows] == ["failed", "failed"]
     assert [row["batch_id"] is not None for row in rows] == [stays, stays]
+
+
+def test_what_may_have_been_sent_goes_whole(listener: Process, shop: Shop, tmp_path: Path) -> None:
+    """Where one lacks its secret now, none goes; when it has it again, all do."""
+    secrets = tmp_path / "secrets"
+    secrets.mkdir()
+    (secrets / "token").write_text("s3cr3t")
+    shop.rule("mail", {"token": "plain"}, "plain")
+    shop.rule("mail", {"token": {"$secret": "token"}}, "secret")
+    shop.submit("plain", user="plain")
+    shop.submit("secret", user="secret")
+    fails = f"""__import__("os").unlink({str(secrets / "token")!r})
+        raise OSError("no answer")"""
+    mail = FRAGILE.replace("maximum_attempts=3", "maximum_attempts=0")
+    listener.start(
+        mail.format(name="mail", kind="def", fails=fails), PGWHEN_SECRETS_DIR=str(secrets)
+    )
+    listener.wait_log("action failed action=.*error=ActionError.*", times=4)
+    (secrets / "new").write_text("mounted")
+    (secrets / "new").rename(secrets / "token")
+    shop.wait_ended(2)
+
+    first, *later = SENDS.findall(listener.log)
+    assert first[1] == "plain1,secret1"
+    assert [sent[:2] for sent in later] == [first[:2]]

@@ -335,7 +335,7 @@ create function t.forged(id bigint, action_type text, config jsonb) returns pgwh
 language sql as $$
 select row(
     forged.id, gen_random_uuid(), 1, null, forged.action_type, forged.config, 'default', 'default',
-    'U1', null, null, null, null, null, null, null, null, null, null
+    'U1', null, null, null, null, null, null, null, null, null, null, null
 )::pgwhen.claimed_action;
 $$;
 
@@ -374,7 +374,7 @@ select t.tried('pgwhen_worker', format(
     row(
         :claimed_id, :'claimed_token', 1, null, 'set_attribute',
         '{"attribute": "tier", "value": "forged"}'::jsonb, 'default', 'default', 'U1', null, null,
-        null, null, null, null, null, null, null, null
+        null, null, null, null, null, null, null, null, null
     )::pgwhen.claimed_action
 ));
 select is(

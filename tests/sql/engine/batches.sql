@@ -1,7 +1,7 @@
 -- The identity of batches: an id for what goes out together, kept where it may have been sent.
 begin;
 \ir ../helpers.psql
-select plan(69);
+select plan(71);
 
 select t.it_is('2030-01-07 12:00+00');
 select pgwhen.register_action('mail', options => '{"batch": 3}');
@@ -14,12 +14,14 @@ create function t.mails(count integer, first integer default 1) returns bigint l
 select count(t.an_action(action_type => 'mail', action_config => '{}', user_id => 'M' || n))
 from generate_series(mails.first, mails.first + mails.count - 1) as n;
 $$;
-create table t.claim (id bigint, token uuid, user_id text, batch_id uuid);
+create table t.claim (
+    id bigint, token uuid, user_id text, batch_id uuid, keeps_batch boolean
+);
 -- Claims mails; tells in what batches, by their users.
 create function t.claim(size integer default 500) returns text[] language sql as $$
 delete from t.claim;
 insert into t.claim
-select c.id, c.token, c.user_id, c.batch_id
+select c.id, c.token, c.user_id, c.batch_id, c.keeps_batch
 from pgwhen.claim_actions('w-1', claim.size, '{mail}') as c;
 select coalesce(array_agg(b.members order by b.members), '{}')
 from (
@@ -87,6 +89,9 @@ select is(t.claim(), '{M1 M2 M3,M4 M5 M6,M7}', 'up to n go out together, in the 
 select is(
     (select count(*) from t.claim as c where c.batch_id is distinct from t.batch_id(c.user_id)),
     0::bigint, 'the claim tells the id that stands in the row'
+);
+select is(
+    (select count(distinct r.batch_id) from pgwhen.running as r), 3::bigint, 'running shows it'
 );
 truncate pgwhen.scheduled_action;
 select t.mails(2);
@@ -171,6 +176,10 @@ select is(
     t.claim(), '{M1 M2 M3,M4 M5}', 'is claimed together, and not with anything else'
 );
 select is(t.batch_id('M1'), :'batch', 'under the same id');
+select results_eq(
+    'select c.user_id from t.claim as c where c.keeps_batch order by 1', '{M1,M2,M3}'::text[],
+    'which the claim says'
+);
 select t.fail('{"message": "busy"}', 'M1'), t.release('M[23]');
 select is(t.batch_id('M1'), :'batch', 'a known failure later does not end that');
 select is(t.batch_id('M2'), :'batch', 'nor does it that a later attempt was not started');

@@ -28,7 +28,8 @@ select results_eq(
         $$
         values (
             %s::bigint, 'r', 'default', 'U1', 'log_message', '{"text": "hello"}'::jsonb, 'w-1', 3,
-            '2030-01-07 12:05+00'::timestamptz, null::timestamptz, null::jsonb, null::text
+            '2030-01-07 12:05+00'::timestamptz, null::timestamptz, null::jsonb, null::text,
+            null::uuid
         )
         $$, :due
     ),

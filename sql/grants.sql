@@ -29,6 +29,7 @@ pgwhen.tail(bigint, integer),
 pgwhen.explain(bigint, text, bigint, text),
 pgwhen.matches(jsonb, jsonb, timestamptz, text []),
 pgwhen.validate_rule(jsonb),
+pgwhen.next_runs(bigint, jsonb, integer, timestamptz),
 _pgwhen.is_served(text),
 _pgwhen.clock()
 to pgwhen_admin, pgwhen_editor, pgwhen_viewer;

@@ -76,6 +76,7 @@ select case source_schema.source_type
             "type": "string", "minLength": 1, "maxLength": 200, "pattern": "\\S",
             "description": "The booking's status, for example \"confirmed\"; leave it out for any."
         }}}$$)
+    when 'schedule' then _pgwhen.source_config_schema(_pgwhen.schedule_schema())
     else _pgwhen.source_config_schema($${
         "title": "any other source_type: an event of that name, from pgwhen.emit()",
         "properties": {
@@ -119,9 +120,12 @@ stable
 as $$
 declare
     v_config constant jsonb := source_faults.source_config;
-    v_faults _pgwhen.fault[] := _pgwhen.schema_faults(
-        _pgwhen.source_schema(source_faults.source_type), v_config, 'source_config', 'PW002'
-    );
+    v_faults _pgwhen.fault[] := case source_faults.source_type
+        when 'schedule' then _pgwhen.schedule_faults(v_config, 'source_config')
+        else _pgwhen.schema_faults(
+            _pgwhen.source_schema(source_faults.source_type), v_config, 'source_config', 'PW002'
+        )
+    end;
 begin
     if v_config ? 'crosses' and v_config ?| array['from', 'to'] then
         v_faults := v_faults || _pgwhen.one_fault(

@@ -195,6 +195,7 @@ select bag_eq(
         ('maintain(batch_size)'),
         ('matches(condition, facts, as_of, audiences)'),
         ('mute(muted)'),
+        ('next_runs(rule, source, n, after)'),
         ('pause(reason, action_type, line_oa_id, rule)'),
         ('process_events(worker, action_types, batch_size, claim_limit, suspect, look_ahead)'),
         ('recover_stale_actions(batch_size)'),

@@ -294,7 +294,9 @@ select is_empty(
 );
 select set_eq(
     $$ select proname::text from t.call where role = 'pgwhen_viewer' and schema = 'pgwhen' $$,
-    array['explain', 'matches', 'status', 'tail', 'validate_rule', 'version'],
+    array[
+        'explain', 'matches', 'next_runs', 'status', 'tail', 'validate_rule', 'version'
+    ],
     'pgwhen_viewer calls these functions'
 );
 select set_eq(
@@ -305,9 +307,9 @@ select set_eq(
 select set_eq(
     $$ select proname::text from t.call where role = 'pgwhen_editor' and schema = 'pgwhen' $$,
     array[
-        'cancel_action', 'effect_once', 'emit', 'event_time', 'explain', 'matches', 'mute', 'pause',
-        'reschedule_action', 'resume', 'retry_action', 'run_action_now', 'schedule_action',
-        'schedule_actions', 'status', 'tail', 'validate_rule', 'version'
+        'cancel_action', 'effect_once', 'emit', 'event_time', 'explain', 'matches', 'mute',
+        'next_runs', 'pause', 'reschedule_action', 'resume', 'retry_action', 'run_action_now',
+        'schedule_action', 'schedule_actions', 'status', 'tail', 'validate_rule', 'version'
     ],
     'pgwhen_editor calls these functions'
 );

@@ -1,7 +1,7 @@
 -- docs/schema: the files say what the functions check. Run at the root of the repository; where a
 -- file differs, docs/schema/write.psql writes it anew.
 begin;
-select plan(17);
+select plan(18);
 
 create function pg_temp.agrees(document text, schema jsonb, title text) returns text
 language sql as $$
@@ -29,6 +29,8 @@ select pg_temp.agrees(
 );
 \set document `cat docs/schema/source/booking_event.json`
 select pg_temp.agrees(:'document', _pgwhen.source_schema('booking_event'), 'booking_event');
+\set document `cat docs/schema/source/schedule.json`
+select pg_temp.agrees(:'document', _pgwhen.source_schema('schedule'), 'schedule');
 \set document `cat docs/schema/source/any_other.json`
 select pg_temp.agrees(:'document', _pgwhen.source_schema('order_paid'), 'any_other');
 

@@ -30,7 +30,7 @@ declare
         greatest(next_run.after, timestamptz '0001-01-01 00:00Z') at time zone 'UTC';
     v_run timestamp;
 begin
-    if v_after > timestamp '9999-01-01 00:00' then
+    if next_run.after is null or v_after > timestamp '9999-01-01 00:00' then
         return null;
     end if;
     if schedule ? 'start' then

@@ -1,5 +1,6 @@
--- _pgwhen.next_run: the first nominal time of a schedule after an instant. A pure function of both
--- and of the server's zone files.
+-- _pgwhen.next_run: the first nominal time of a schedule after an instant; null where there is
+-- none, or none in the years that Python can read. A pure function of both and of the server's zone
+-- files.
 --
 -- A time on the wall becomes an instant by the zone's offset. Where that changes, two rules apply,
 -- one before the change and one after:
@@ -30,7 +31,7 @@ declare
         greatest(next_run.after, timestamptz '0001-01-01 00:00Z') at time zone 'UTC';
     v_run timestamp;
 begin
-    if next_run.after is null or v_after > timestamp '9999-01-01 00:00' then
+    if next_run.after is null or v_after > timestamp '9999-12-31 00:00' then
         return null;
     end if;
     if schedule ? 'start' then
@@ -45,10 +46,10 @@ begin
         )
         else _pgwhen.next_by_wall(schedule, v_after)
     end;
-    if schedule ? 'end' and v_run >= (schedule ->> 'end')::timestamp then
-        return null;
-    end if;
-    return v_run at time zone 'UTC';
+    return case
+        when v_run < least((schedule ->> 'end')::timestamp, timestamp '9999-12-31 00:00')
+            then v_run at time zone 'UTC'
+    end;
 end;
 $$;
 

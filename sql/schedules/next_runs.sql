@@ -133,6 +133,7 @@ begin
 end;
 $$;
 
+-- Of a rhythm nothing is skipped that runs when the clock goes forward over its time.
 create or replace function _pgwhen.skip_note(schedule jsonb, last timestamptz, run timestamptz)
 returns text
 language plpgsql
@@ -145,6 +146,7 @@ begin
     return case
         when v_wall < run at time zone v_zone
             and v_wall <> (v_wall at time zone v_zone) at time zone v_zone
+            and not (schedule @> '{"fixed": false}' and v_wall at time zone v_zone = run)
             then format(
                 '%s did not exist on %s: skipped', to_char(v_wall, 'HH24:MI'),
                 to_char(v_wall, 'YYYY-MM-DD')

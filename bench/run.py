@@ -16,6 +16,7 @@ import claims
 import drain
 import heartbeats
 import latency
+import next_run
 import scheduled
 import throughput
 import writers
@@ -30,6 +31,7 @@ MEASURES = {
     "drain": drain.measure,
     "scheduled": scheduled.measure,
     "heartbeats": heartbeats.measure,
+    "next_run": next_run.measure,
 }
 
 

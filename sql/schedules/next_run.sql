@@ -28,7 +28,7 @@ stable
 as $$
 declare
     v_after timestamp :=
-        greatest(next_run.after, timestamptz '0001-01-01 00:00Z') at time zone 'UTC';
+        greatest(next_run.after, timestamptz '0001-01-03 00:00Z') at time zone 'UTC';
     v_run timestamp;
 begin
     if next_run.after is null or v_after > timestamp '9999-12-31 00:00' then
@@ -81,7 +81,7 @@ $$;
 create or replace function _pgwhen.next_by_wall(schedule jsonb, after timestamp)
 returns timestamp
 language plpgsql
-immutable
+stable
 as $$
 declare
     v_zone constant text := schedule ->> 'zone';
@@ -166,7 +166,7 @@ create or replace function _pgwhen.next_by_change(
 )
 returns timestamp
 language plpgsql
-immutable
+stable
 as $$
 declare
     v_zone constant text := schedule ->> 'zone';

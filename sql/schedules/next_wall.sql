@@ -1,12 +1,14 @@
 -- The next time that a wall clock shows what a schedule asks for, as if no clock were ever changed;
--- what becomes of it where clocks are, is said in next_run.sql. Hot: PL/pgSQL for its kept plans,
--- casts written out because an assignment would cast by text, SQL helpers that are inlined.
+-- what becomes of it where clocks are, is said in next_run.sql.
+--
+-- Hot: PL/pgSQL for its kept plans, casts written out because an assignment would cast by text, SQL
+-- helpers that are inlined. What casts text to a timestamp is stable, or it would not be inlined.
 
 -- Strictly after `wall`; null where there is none, or none before the year 10000.
 create or replace function _pgwhen.next_wall(schedule jsonb, wall timestamp)
 returns timestamp
 language sql
-immutable
+stable
 as $$
 select case
     when next_wall.schedule ? 'minutes'

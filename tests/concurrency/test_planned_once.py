@@ -23,6 +23,24 @@ inner join pg_language as l on l.oid = p.prolang
 where l.lanname = 'sql' and f.schemaname in ('pgwhen', '_pgwhen') and f.calls >= %s
 """
 
+NEXT_RUNS = """
+do $$
+declare
+    v_berlin constant jsonb := '{"zone": "Europe/Berlin", "gap": "shift", "overlap": "first"}';
+    v_schedule jsonb;
+begin
+    foreach v_schedule in array array[
+        '%s', '{"everySeconds": 900, "anchor": "2001-01-01"}',
+        '{"everyDays": 2, "anchor": "2001-01-01"}', '{"everyMonths": 1, "anchor": "2001-01-01"}',
+        '{"at": "2026-03-29 02:30:00"}', '{"instant": "2026-03-29 02:30:00"}'
+    ]::jsonb[] loop
+        perform _pgwhen.next_run(v_berlin || v_schedule, a.after)
+        from unnest('{2026-03-28 12:00Z,2026-05-01 00:00Z}'::timestamptz[]) as a (after);
+    end loop;
+end;
+$$
+"""
+
 
 def test_no_sql_function_is_called_for_each_event(shop: psycopg.Connection) -> None:
     """Writers, a pass, claims, reports and requests: whatever comes for each event or action."""
@@ -42,6 +60,21 @@ def test_no_sql_function_is_called_for_each_event(shop: psycopg.Connection) -> N
     assert scalar(
         shop, "select count(*) > 20 from pg_stat_user_functions where calls >= %s", ROUNDS
     )
+    assert sorted(shop.execute(PLANNED_ANEW, [ROUNDS]).fetchall()) == []
+
+
+def test_no_sql_function_is_called_for_each_run(shop: psycopg.Connection) -> None:
+    """The next run of each kind of schedule, in the night of a change and far from one."""
+    parsed = scalar(shop, "select _pgwhen.cron_parsed('30 2 * * *')::text")
+    shop.execute("set track_functions = 'all'")
+
+    for _ in range(ROUNDS):
+        shop.execute(NEXT_RUNS % parsed)
+
+    shop.execute("select pg_stat_force_next_flush()")
+    shop.execute("select 1")
+    calls = "select calls from pg_stat_user_functions where funcname = 'next_by_change'"
+    assert scalar(shop, calls) >= ROUNDS
     assert sorted(shop.execute(PLANNED_ANEW, [ROUNDS]).fetchall()) == []
 
 

@@ -39,7 +39,7 @@ from cronsim import CronSim, CronSimError
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.support import SOAK
+from tests.support import ROOT, SOAK
 
 from .zones import (
     DAY,
@@ -71,6 +71,13 @@ NOTHING, HOUR = timedelta(), timedelta(hours=1)
 NAMES = {
     4: ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"],
     5: ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"],
+}
+MACROS = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
 }
 LOWEST = {1: 0, 2: 0, 3: 1, 4: 1, 5: 0}
 HIGHEST = {1: 59, 2: 23, 3: 31, 4: 12, 5: 7}
@@ -310,6 +317,23 @@ def test_cronsim(session: psycopg.Connection, zones: list[str], random: Random) 
     """The runs are cronsim's, but for the differences that are intended."""
     cases = filter(cronsim_can_be_asked, any_cases(random, zones))
     compare(session, list(islice(cases, BATCH)), runs_by_cronsim)
+
+
+def test_crontab(session: psycopg.Connection, zones: list[str]) -> None:
+    """The expressions by which next_run() is measured mean what cronsim takes them to mean."""
+    lines = (ROOT / "bench" / "crontab.txt").read_text(encoding="utf-8").splitlines()
+    crons = [MACROS.get(line, line) for line in lines if not line.startswith("#")]
+    assert len(crons) == 200
+    compare(
+        session,
+        [
+            Case(cron, zone, "shift", "first", changes(zone)[-1].isoformat())
+            for cron in crons
+            for zone in ("Europe/Berlin", "Australia/Lord_Howe")
+            if zone in zones
+        ],
+        runs_by_policy,
+    )
 
 
 @settings(max_examples=BATCHES // 10, phases=[Phase.generate])

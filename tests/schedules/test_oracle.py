@@ -12,10 +12,11 @@ zones then make instants under each policy. These differences are intended:
 * cronsim reads a time of day without its fold: begun in the second of two hours that look alike,
   it repeats what ran in the first. Nor does ``test_cronsim`` begin there.
 * A rhythm (minute or hour with a star) runs when the wall shows its time. cronsim jumps to the
-  midnight of a day, which in Beirut may not exist, or be the second of two, and through a day in
-  steps of a whole hour, which in Lord Howe are not what the wall shows. ``test_cronsim`` asks for
-  no rhythm within a day of a change that is no whole hour or is at midnight; ``test_policies``
-  does, and there cronsim knows no zones.
+  midnight of a day, which in Beirut may not exist, or be the second of two, and may never come back
+  from where a whole day is skipped; and through a day in steps of a whole hour, by which it misses
+  what the wall shows after a change by half an hour, as in Lord Howe, or at a quarter to three, as
+  in Chatham. ``test_cronsim`` asks for no rhythm within a day of a change that is no whole hour, at
+  none or at midnight; ``test_policies`` does, and there cronsim knows no zones.
 * Refused here and read by cronsim, so not generated: six fields, a step without a range (``5/15``),
   a step longer than the field (``*/90``), numbers of three digits, ``L/2``. ``5-5/2`` is 5 here, as
   in Vixie's cron, and 5-59/2 there.
@@ -67,7 +68,7 @@ RUNS = 4
 batches = settings(max_examples=BATCHES, phases=[Phase.generate])
 seeds = st.randoms(use_true_random=True)
 
-NOTHING, HOUR = timedelta(), timedelta(hours=1)
+NOTHING, SECOND, HOUR = timedelta(), timedelta(seconds=1), timedelta(hours=1)
 NAMES = {
     4: ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"],
     5: ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"],
@@ -148,29 +149,47 @@ def field(random: Random, n: int) -> str:
 
 def expression(random: Random) -> str:
     """Return an expression of which cronsim knows what it means."""
-    return random.choice([" ", " ", "  ", "\t"]).join(field(random, n) for n in range(1, 6))
+    return join(random, [field(random, n) for n in range(1, 6)])
 
 
-def moment(random: Random, zone: str) -> datetime:
-    """Return an instant, as a rule one at which clocks are changed, or were, or will be."""
-    if changes(zone) and random.random() < 0.7:
-        near = random.choice([change for change in changes(zone) if change.year <= LAST_YEAR])
-        return near + timedelta(seconds=random.choice([0, 1, 60, 3600, 90000]) * odds(random))
+def join(random: Random, fields: list[str]) -> str:
+    """Put fields together by what may stand between them."""
+    return random.choice([" ", " ", "  ", "\t"]).join(fields)
+
+
+def any_cases(random: Random, zones: list[str]) -> Iterator[Case]:
+    """Yield schedules that come to a run, and instants, without end; the policies are default.
+
+    As a rule there is a change of clocks near the instant, and often the schedule is about it.
+    """
+    while True:
+        zone = random.choice(zones)
+        cron, after = expression(random), any_moment(random)
+        near = [change for change in changes(zone) if change.year <= LAST_YEAR]
+        if near and random.random() < 0.8:
+            change = random.choice(near)
+            after = change + random.choice([SECOND, HOUR, DAY]) * random.uniform(-1, 1)
+            if random.random() < 0.6:
+                cron = expression_about(random, zone, change)
+                after = change - random.choice([HOUR, DAY, DAY]) * random.uniform(-0.1, 1)
+        if ever_comes(cron):
+            yield Case(cron, zone, "shift", "first", after.isoformat())
+
+
+def any_moment(random: Random) -> datetime:
+    """Return an instant, any one."""
     first = datetime(FIRST_YEAR, 1, 2, tzinfo=UTC)
     return first + timedelta(days=365.2 * (LAST_YEAR - FIRST_YEAR)) * random.random()
 
 
-def odds(random: Random) -> float:
-    """Return a number between -1 and 1, or one of both."""
-    return random.choice([-1, 1, random.uniform(-1, 1)])
-
-
-def any_cases(random: Random, zones: list[str]) -> Iterator[Case]:
-    """Yield schedules that come to a run, and instants, without end; the policies are default."""
-    while True:
-        cron, zone = expression(random), random.choice(zones)
-        if ever_comes(cron):
-            yield Case(cron, zone, "shift", "first", moment(random, zone).isoformat())
+def expression_about(random: Random, zone: str, change: datetime) -> str:
+    """Return an expression with an hour that clocks go over, forward or back, at *change*."""
+    moved = abs(move(zone, change))
+    over = min(change - SECOND + offset(zone, at) for at in (change - SECOND, change))
+    hour = (over + SECOND + moved * random.random()).hour
+    hours = random.choice([str(hour), str(hour), f"{hour},{item(random, 2)}", f"{hour}-{hour}"])
+    days = [field(random, n) if random.random() < 0.2 else "*" for n in (3, 4, 5)]
+    return join(random, [field(random, 1), hours, *days])
 
 
 # What the oracles say -------------------------------------------------------------------------
@@ -233,17 +252,19 @@ def runs_by_cronsim(case: Case) -> list[datetime]:
 def cronsim_can_be_asked(case: Case) -> bool:
     """Whether none of the intended differences plays a part; the module says which there are."""
     zone, since = case.timezone, case.since
-    near = changes_between(zone, since - DAY, runs_by_cronsim(case)[-1] + DAY)
+    near = changes_between(zone, since - DAY, runs_by_policy(case)[-1] + DAY)
     if case.is_rhythm:
-        return not any(move(zone, at) % HOUR > NOTHING or shows_midnight(zone, at) for at in near)
+        return not any(is_odd(zone, change) for change in near)
     in_first = since.astimezone(ZoneInfo(zone)).fold == 0
     return in_first and all(move(zone, at) < NOTHING for at in near)
 
 
-def shows_midnight(zone: str, change: datetime) -> bool:
-    """Whether a clock jumps to midnight, from it or over it."""
-    local = [(change + timedelta(seconds=s)).astimezone(ZoneInfo(zone)) for s in (-1, 0)]
-    return local[0].date() != local[1].date() or {local[0].hour, local[1].hour} & {0, 23} != set()
+def is_odd(zone: str, change: datetime) -> bool:
+    """Whether a clock does not jump from hour to hour, or does over midnight, from it or to it."""
+    before, after = (t.astimezone(ZoneInfo(zone)) for t in (change - SECOND, change))
+    if move(zone, change) % HOUR or after.minute or after.second:
+        return True
+    return before.date() != after.date() or not {before.hour, after.hour}.isdisjoint({0, 23})
 
 
 # Comparison -----------------------------------------------------------------------------------

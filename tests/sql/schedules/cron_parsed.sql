@@ -1,7 +1,7 @@
 -- _pgwhen.cron_parsed: what a cron expression means.
 begin;
 \ir ../helpers.psql
-select plan(120);
+select plan(121);
 
 -- The same thing said otherwise ---------------------------------------------------------------
 
@@ -161,7 +161,7 @@ from (
     ('0 0 31 2 *', false), ('0 0 30 2 *', false), ('0 0 31 2,4,6,9,11 *', false),
     ('0 0 31 4 */2', false), ('0 0 */31 * 5#5', false),
     ('0 0 29 2 *', true), ('0 0 29 2 */7', true), ('0 0 31 2 1', true), ('0 0 30,31 1-2 *', true),
-    ('0 0 * 2 1#5', true)
+    ('0 0 * 2 1#5', true), ('0 0 * 2 2#5', true)
 ) as e (cron, comes);
 
 select finish();

@@ -20,7 +20,7 @@ ZONES = [
     "Africa/Monrovia",  # 44 minutes and 30 seconds behind UTC until 1972
     "America/Asuncion",  # changed at midnight
     "America/Caracas",  # moved by half an hour, and back
-    "America/Godthab",  # changes at the EU's instant, which is the evening before there
+    "America/Nuuk",  # changes at the EU's instant, which is the evening before there
     "America/Havana",  # changes at midnight
     "America/Los_Angeles",
     "America/New_York",
@@ -46,7 +46,7 @@ ZONES = [
     "Europe/London",
     "Pacific/Apia",  # skipped 30 December 2011
     "Pacific/Chatham",  # 45 minutes
-    "Pacific/Enderbury",  # skipped a day in 1994
+    "Pacific/Kanton",  # skipped a day in 1994
     "Pacific/Kwajalein",  # skipped a day in 1993
     "UTC",
 ]

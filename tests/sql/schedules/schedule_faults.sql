@@ -1,7 +1,7 @@
 -- _pgwhen.schedule_faults: the language of schedules.
 begin;
 \ir ../helpers.psql
-select plan(151);
+select plan(146);
 
 create function t.faults(source jsonb) returns text[] language sql as $$
 select array(
@@ -193,9 +193,8 @@ select is(
 from (
     values
     ('Asia/Bangkok', null), ('asia/bangkok', null), ('America/Argentina/Buenos_Aires', null),
-    ('America/Port-au-Prince', null), ('UTC', null), ('Etc/UTC', null), ('GMT', null),
-    ('Zulu', null), ('Japan', null), ('Etc/GMT-7', null), ('Etc/GMT+12', null),
-    ('EST5EDT', null), ('NZ-CHAT', null),
+    ('America/Port-au-Prince', null), ('UTC', null), ('Etc/UTC', null), ('Etc/GMT-7', null),
+    ('Etc/GMT+12', null),
     ('', 'is no time zone that this server knows, got ""'),
     (' ', 'is no time zone that this server knows, got " "'),
     ('UTC ', 'is no time zone that this server knows, got "UTC "'),

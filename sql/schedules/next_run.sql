@@ -14,10 +14,10 @@
 -- A rhythm (a cron whose minute or hour begins with *) is compiled to gap `skip` and overlap
 -- `both`: whatever the wall shows, and nothing else.
 --
--- A change moves a clock by 24 hours at most, and no zone has two of them within four days (the
--- least is 3 days 23:40, in Freetown in 1939). So three looks at the offset, a day before, now, and
--- a day after the next run or 30 hours from now, tell whether there is a change to mind; of what is
--- further away than that, all but the last 30 hours are jumped.
+-- A change moves a clock by 24 hours at most, and two of one zone are 95 hours apart at least (in
+-- Freetown in 1939). So three looks at the offset tell whether there is a change to mind: a day
+-- before, now, and a day after the next run, or after 30 hours from now. Of a run that is further
+-- away than that, all but the last 30 hours are jumped.
 --
 -- Instants are held as timestamps of UTC, whose arithmetic knows no zone.
 

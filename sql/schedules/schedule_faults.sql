@@ -185,9 +185,9 @@ select array(
             '.catchUp.window', leeway_faults.source_config #> '{catchUp,window}', 1.0, 315360000.0,
             'from a second to ten years', 'Write "1 hour", or a number of seconds.'
         )
-    ) as s (path, value, least, most, span, hint)
+    ) as s (path, value, shortest, longest, span, hint)
     where s.value is not null and s.value <> '0'
-        and coalesce(_pgwhen.span_seconds(s.value) not between s.least and s.most, true)
+        and coalesce(_pgwhen.span_seconds(s.value) not between s.shortest and s.longest, true)
 );
 $$;
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from .context import logger_of
+from .kept import hash_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +43,13 @@ class Batch:
         origin = [str(self.id)] if self.id else [ctx.idempotency_key for ctx, _ in self.items]
         digits = sha256(json.dumps(["batch", *origin]).encode()).hexdigest()
         return UUID(f"{digits[:12]}8{digits[13:16]}8{digits[17:32]}")
+
+    def key_for(self, body: bytes | str | Any) -> Any:
+        """Return `idempotency_key` for a request with *body*: `await` it, except in a thread.
+
+        As `Context.key_for`: raises KeyReused where the key has gone out with another body.
+        """
+        return self.items[0][0].line.keep_body(self.idempotency_key, hash_of(body))
 
     def __iter__(self) -> Iterator[tuple[Context, Config]]:
         """Go through the pairs."""

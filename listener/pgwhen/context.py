@@ -100,7 +100,7 @@ class Context:
     @property
     def cancel_requested(self) -> bool:
         """Whether somebody has asked to cancel the action, as far as heartbeats have told."""
-        return self._line.cancel_requested(self)
+        return self.line.cancel_requested(self)
 
     def heartbeat(self, details: Any = KEEP) -> Told:
         """Say that the handler lives, and how far it is: `await` it, except in a thread.
@@ -110,7 +110,7 @@ class Context:
         told to the database now and then. Raises Cancelled where the handler should stop,
         ActionError for details that cannot be kept.
         """
-        self._line.beat(self, None if details is KEEP else details_text(details))
+        self.line.beat(self, None if details is KEEP else details_text(details))
         return Told()
 
     def key_for(self, body: bytes | str | Any) -> Any:
@@ -120,7 +120,7 @@ class Context:
         kept with the key. Raises KeyReused where the key has gone out with another body: the far
         side would take the one for the other, or refuse it.
         """
-        return self._line.keep_body(self.idempotency_key, hash_of(body))
+        return self.line.keep_body(self.idempotency_key, hash_of(body))
 
     def connection(self) -> Any:
         """Return a psycopg connection whose transaction commits together with the completion.
@@ -130,10 +130,11 @@ class Context:
         handler raises, or its claim is lost, it is rolled back. Raises an error that is retried
         where no connection is free within five seconds.
         """
-        return self._line.connection()
+        return self.line.connection()
 
     @property
-    def _line(self) -> Lifeline:
+    def line(self) -> Lifeline:
+        """What ties it to who runs it: for `Batch`, not for handlers."""
         if self.lifeline is None:
             raise RuntimeError("no worker runs this attempt: in tests, use pgwhen.testing.run()")
         return self.lifeline

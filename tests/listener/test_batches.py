@@ -9,11 +9,17 @@ from uuid import RFC_4122, UUID
 
 import pytest
 
+from pgwhen import Batch, Result, Retry, action
 from pgwhen.attempt import attempts
 from pgwhen.claim import FIELDS, Claim, batch_of, read_claim
 
+from .conftest import declared, running
+from .test_heartbeats import ended
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pgwhen.settings import Settings
 
     from .conftest import Process, Shop
 
@@ -145,7 +151,7 @@ def test_what_may_have_been_sent_goes_whole(listener: Process, shop: Shop, tmp_p
     listener.start(
         mail.format(name="mail", kind="def", fails=fails), PGWHEN_SECRETS_DIR=str(secrets)
     )
-    listener.wait_log("action failed action=.*error=ActionError.*", times=4)
+    listener.wait_log("action failed action=.*error=SecretMissing.*", times=4)
     (secrets / "new").write_text("mounted")
     (secrets / "new").rename(secrets / "token")
     shop.wait_ended(2)
@@ -153,3 +159,33 @@ def test_what_may_have_been_sent_goes_whole(listener: Process, shop: Shop, tmp_p
     first, *later = SENDS.findall(listener.log)
     assert first[1] == "plain1,secret1"
     assert [sent[:2] for sent in later] == [first[:2]]
+
+
+@pytest.mark.parametrize("way", ["async", "thread"])
+async def test_the_key_of_a_batch_goes_out_with_one_body(
+    settings: Settings, shop: Shop, way: str
+) -> None:
+    """The same again is fine; another one is refused, and all of the batch is parked."""
+    sent: list[Any] = []
+
+    def body(batch: Batch) -> list[Any]:
+        attempt = next(iter(batch))[0].attempt
+        return sorted(ctx.user_id for ctx, _ in batch) + (["more"] if attempt > 2 else [])
+
+    async def many(batch: Batch) -> list[Result]:
+        sent.append(await batch.key_for(body(batch)) == batch.idempotency_key)
+        raise ConnectionError("no answer")
+
+    def many_in_thread(batch: Batch) -> list[Result]:
+        sent.append(batch.key_for(body(batch)) == batch.idempotency_key)
+        raise ConnectionError("no answer")
+
+    function = many if way == "async" else many_in_thread
+    action("many", batch=5, retry=Retry(initial_interval=0.01))(function)
+    async with running(settings, declared(function)):
+        shop.rule("many")
+        shop.submit("many", 3)
+        rows = await ended(shop, 3)
+    assert sent == [True, True]
+    assert {(row["status"], row["retry_state"]) for row in rows} == {("failed", "non_retryable")}
+    assert all(row["error_message"].startswith("KeyReused: ") for row in rows)

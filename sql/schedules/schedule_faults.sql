@@ -111,7 +111,7 @@ as $$
 declare
     v_message constant text := case
         when zone !~ '^[A-Za-z][A-Za-z0-9_+/-]*$'
-            or lower(zone) ~ '^(posix/|right/|localtime$|posixrules$|factory$)'
+            or lower(zone) ~ '^(posix/|right/|local(time)$|posixrules$|factory$)'
             or _pgwhen.known_zone(zone) is null
             then 'is no time zone that this server knows'
         when zone ~ '[0-9]' and not exists (

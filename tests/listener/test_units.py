@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgwhen import ActionError, Result, action
-from pgwhen.errors import HandlerError, SettingsError
+from pgwhen.errors import HandlerError, SettingsError, UnfitError
 from pgwhen.jsonb import UNREADABLE, loads, loads_if_readable
 from pgwhen.kept import json_text
 from pgwhen.loader import load
@@ -207,10 +207,11 @@ def test_result_text_is_what_jsonb_takes(cast: Any, value: Any) -> None:
     if json_can_hold(value):
         assert cast(json_text(value))[0] == value
         return
-    with pytest.raises(ActionError) as caught:
+    with pytest.raises(UnfitError) as caught:
         json_text(value)
-    assert caught.value.type == "ResultNotJson"
-    assert caught.value.non_retryable
+    told = json.loads(error_text(caught.value))
+    assert (told["type"], told["nonRetryable"]) == ("ResultNotJson", True)
+    assert told["outcomeUnknown"]
 
 
 def json_can_hold(value: Any) -> bool:
@@ -279,7 +280,7 @@ def test_value_that_raises_when_written_is_refused() -> None:
         def items(self) -> Any:
             raise ZeroDivisionError("trap")
 
-    with pytest.raises(ActionError, match="cannot be kept as JSON: ZeroDivisionError: trap"):
+    with pytest.raises(UnfitError, match="cannot be kept as JSON: ZeroDivisionError: trap"):
         json_text(Trap(x=1))
 
 

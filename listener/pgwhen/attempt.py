@@ -10,7 +10,7 @@ from .call import Raised, call_handler
 from .context import Result
 from .errors import Cancelled, UnfitError
 from .kept import json_text
-from .lifeline import Lifeline
+from .lifeline import NONE, Lifeline
 from .outcome import STALE, Done, Failed, Released, error_text, leading, place, type_of
 
 if TYPE_CHECKING:
@@ -60,17 +60,12 @@ class Attempt:
             results = await call_handler(self.handler, executor, claims) if claims else []
         except BaseException as exc:  # noqa: BLE001 -- SystemExit in a handler ends its action only
             results = [Raised(error=exc)] * len(claims)
-        outcomes = (
-            []
-            if self.over
-            else self._outcomes(
-                [
-                    *((claim, Result(error=error)) for claim, error in lacking),
-                    *zip(claims, results, strict=True),
-                ]
-            )
-        )
-        return await self._committed(line, outcomes)
+        told = [
+            *((claim, Result(error=error)) for claim, error in lacking),
+            *zip(claims, results, strict=True),
+        ]
+        outcomes = [] if self.over else self._outcomes(told)
+        return await self._committed(line, outcomes) if line.has_transaction else outcomes
 
     def failed(self, error: BaseException, reason: str = ENDED) -> list[Outcome]:
         """Return *error* as the outcome of all; *reason* is told to a handler that still runs."""
@@ -85,9 +80,9 @@ class Attempt:
         self.over = True
         self.close("claim_lost")
 
-    def close(self, reason: str) -> dict[int, str]:
+    def close(self, reason: str) -> Mapping[int, str]:
         """Let no heartbeat count from now on; return the details that are untold, by action."""
-        return {} if self._line is None else self._line.close(reason)
+        return NONE if self._line is None else self._line.close(reason)
 
     @property
     def patience(self) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import Cancelled, KeyReused
@@ -13,7 +14,7 @@ from .transaction import Connections
 from .vault import Vault
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from .claim import Claim
     from .context import Context
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from .outcome import Done
     from .settings import Settings
     from .transaction import ThreadTransaction, Transaction
+
+
+#: Details of nobody.
+NONE: Mapping[int, str] = MappingProxyType({})
 
 
 class Tools(NamedTuple):
@@ -47,7 +52,7 @@ class Lifeline:
         self._claims = claims
         self._tools = tools
         self._in_loop = in_loop
-        self._loop = asyncio.get_running_loop()
+        self._loop = None if in_loop else asyncio.get_running_loop()
         self._pulses: dict[int, Pulse] = {}
         self._transaction: Transaction | ThreadTransaction | None = None
         #: Why nothing that comes now counts; empty while the attempt runs.
@@ -76,7 +81,7 @@ class Lifeline:
     def keep_body(self, key: str, body_hash: bytes) -> Any:
         """Return *key*, or an awaitable of it. Raises KeyReused."""
         keeping = self._keep_body(key, body_hash)
-        if self._in_loop:
+        if self._loop is None:
             return keeping
         return asyncio.run_coroutine_threadsafe(keeping, self._loop).result()
 
@@ -90,6 +95,11 @@ class Lifeline:
         opening = self._transaction.connection(self._claims[0].token)
         return self._excused(opening) if self._in_loop else opening
 
+    @property
+    def has_transaction(self) -> bool:
+        """Whether the handler has asked for a connection."""
+        return self._transaction is not None
+
     async def end(self, done: Done | None) -> bool | None:
         """End the attempt's transaction as it ended; return whether its claim still held.
 
@@ -97,9 +107,11 @@ class Lifeline:
         """
         return None if self._transaction is None else await self._transaction.end(done)
 
-    def close(self, reason: str) -> dict[int, str]:
+    def close(self, reason: str) -> Mapping[int, str]:
         """Let no heartbeat count from now on; return the details that are untold, by action."""
         self._ended = self._ended or reason
+        if not self._pulses:
+            return NONE
         untold = {
             action_id: self._tools.heart.forget(pulse, reason)
             for action_id, pulse in self._pulses.items()

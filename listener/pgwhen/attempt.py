@@ -60,10 +60,8 @@ class Attempt:
             results = await call_handler(self.handler, executor, claims) if claims else []
         except BaseException as exc:  # noqa: BLE001 -- SystemExit in a handler ends its action only
             results = [Raised(error=exc)] * len(claims)
-        told = [
-            *((claim, Result(error=error)) for claim, error in lacking),
-            *zip(claims, results, strict=True),
-        ]
+        told = [(claim, Result(error=error)) for claim, error in lacking]
+        told += zip(claims, results, strict=True)
         outcomes = [] if self.over else self._outcomes(told)
         return await self._committed(line, outcomes) if line.has_transaction else outcomes
 

@@ -89,8 +89,8 @@ def test_core_module_is_small(module: Path) -> None:
 
 
 def test_core_is_small() -> None:
-    """The core as a whole is some 2,350 lines of code, what explains it not counted."""
-    assert sum(lines_of_code(module) for module in CORE) <= 2350
+    """The core as a whole is some 2,400 lines of code, what explains it not counted."""
+    assert sum(lines_of_code(module) for module in CORE) <= 2400
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "migrations").glob("*.sql")), ids=lambda f: f.name)

@@ -382,7 +382,7 @@ def _test_files(directory: str) -> list[Path]:
 def _line_of_run_twice(file: Path, function: str) -> int | None:
     """Return the line where a test in *file* runs *function* twice, if one does."""
     try:
-        tree = ast.parse(file.read_text(encoding="utf-8"))
+        tree = ast.parse(file.read_bytes())
     except (SyntaxError, UnicodeDecodeError):
         return None
     nodes = list(ast.walk(tree))

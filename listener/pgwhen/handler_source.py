@@ -90,7 +90,7 @@ def read(handler: Handler) -> Source | None:
     function = inspect.unwrap(handler.function)
     try:
         file = Path(inspect.getsourcefile(function) or "")
-        tree = ast.parse(file.read_text(encoding="utf-8"))
+        tree = ast.parse(file.read_bytes())
         code = function.__code__
     except (TypeError, OSError, SyntaxError, AttributeError):
         return None

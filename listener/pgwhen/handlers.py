@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .errors import HandlerError
+from .retry import Retry
 from .timeouts import Timeouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import timedelta
     from typing import TypeVar
-
-    from .retry import Retry
 
     F = TypeVar("F", bound=Callable[..., Any])
 
@@ -57,6 +56,11 @@ class Handler:
             raise HandlerError(
                 f"@action({self.name!r}): batch is {self.batch!r}",
                 hint="Give the most actions that one call takes, or leave batch out.",
+            )
+        if self.retry is not None and not isinstance(self.retry, Retry):
+            raise HandlerError(
+                f"@action({self.name!r}): retry is {self.retry!r}",
+                hint="Write retry=Retry(maximum_attempts=5), say.",
             )
         self._refuse_uncallable(self.function, wanted)
         if self.check is not None:

@@ -21,7 +21,7 @@ RESULT_LIMIT = 2 * 1024 * 1024
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
-def json_text(value: Any, what: str = "the handler's result") -> str:
+def json_text(value: Any, what: str = "the handler's result", kind: str = "Result") -> str:
     """Return *value* as text that jsonb takes. Raises UnfitError if it cannot be."""
     try:
         text = told_json(json.dumps(value, ensure_ascii=False, allow_nan=False))
@@ -31,20 +31,20 @@ def json_text(value: Any, what: str = "the handler's result") -> str:
     else:
         if size > RESULT_LIMIT:
             raise UnfitError(
-                f"the result has {size} bytes, more than {RESULT_LIMIT}: store it elsewhere, and "
-                "return a reference",
-                type="ResultTooLarge",
+                f"{what} has {size} bytes, more than {RESULT_LIMIT}: store it elsewhere, and "
+                "give a reference",
+                type=f"{kind}TooLarge",
             )
         if _NUL.search(text):
             reason = "it has a NUL character"
         else:
             return text
-    raise UnfitError(f"{what} cannot be kept as JSON: {reason}", type="ResultNotJson")
+    raise UnfitError(f"{what} cannot be kept as JSON: {reason}", type=f"{kind}NotJson")
 
 
 def details_text(details: Any) -> str:
     """Return heartbeat details as text that jsonb takes. Raises UnfitError if they cannot be."""
-    text = json_text(details, "heartbeat details")
+    text = json_text(details, "heartbeat details", "Details")
     if len(text.encode()) > DETAILS_LIMIT:
         raise UnfitError(f"heartbeat details have {TOO_LARGE}", type="DetailsTooLarge")
     return text
@@ -56,7 +56,7 @@ def hash_of(body: bytes | str | Any) -> bytes:
         return sha256(body).digest()
     if isinstance(body, str):
         return sha256(body.encode(errors="surrogatepass")).digest()
-    value = json.loads(json_text(body, "the body"))
+    value = json.loads(json_text(body, "the body", "Body"))
     return sha256(json.dumps(value, sort_keys=True).encode()).digest()
 
 

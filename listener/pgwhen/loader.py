@@ -53,10 +53,15 @@ def _declared_in(source: str) -> list[Handler]:
     try:
         path = Path(source)
         module = _run_file(path) if path.suffix == ".py" else importlib.import_module(source)
+    except HandlerError as exc:
+        raise HandlerError(f"cannot use {source}: {exc}", hint=exc.hint) from exc
     except (Exception, SystemExit) as exc:
+        is_given = isinstance(exc, ModuleNotFoundError) and exc.name == source
         raise HandlerError(
             f"cannot import {source}: {type(exc).__name__}: {exc}",
-            hint="Give files that end in .py, or the names of modules that can be imported.",
+            hint="Give files that end in .py, or the names of modules that can be imported."
+            if is_given or isinstance(exc, FileNotFoundError)
+            else f"It must run by itself first: python {source}",
         ) from exc
     handlers = list(_declared(module))
     if not handlers:

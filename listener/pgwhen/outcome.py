@@ -131,7 +131,7 @@ def _details(details: Any) -> Any:
     try:
         size = len(json_text(details).encode())
     except UnfitError as exc:
-        return "not JSON" if exc.type == "ResultNotJson" else TOO_LARGE
+        return "not JSON" if exc.type.endswith("NotJson") else TOO_LARGE
     return details if size <= DETAILS_LIMIT else TOO_LARGE
 
 

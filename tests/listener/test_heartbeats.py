@@ -337,10 +337,10 @@ $$
     ("details", "error"),
     [
         ("x" * 65_600, "DetailsTooLarge: heartbeat details have more than 65536 bytes"),
-        (float("nan"), "ResultNotJson: heartbeat details cannot be kept as JSON: ValueError"),
-        ("a\0b", "ResultNotJson: heartbeat details cannot be kept as JSON: it has a NUL"),
-        ({1, 2}, "ResultNotJson: heartbeat details cannot be kept as JSON: TypeError"),
-        ("\ud83d", "ResultNotJson: heartbeat details cannot be kept as JSON: Unicode"),
+        (float("nan"), "DetailsNotJson: heartbeat details cannot be kept as JSON: ValueError"),
+        ("a\0b", "DetailsNotJson: heartbeat details cannot be kept as JSON: it has a NUL"),
+        ({1, 2}, "DetailsNotJson: heartbeat details cannot be kept as JSON: TypeError"),
+        ("\ud83d", "DetailsNotJson: heartbeat details cannot be kept as JSON: Unicode"),
     ],
 )
 async def test_bad_details_are_refused_at_the_call(

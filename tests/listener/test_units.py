@@ -165,6 +165,25 @@ def test_missing_source_is_refused(source: str) -> None:
         load([source])
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("@action('x', batch=0)\ndef one(batch): ...", "Give the most actions that one call takes"),
+        ("@action('x', retry={})\ndef one(ctx, config): ...", "Write retry=Retry"),
+        ("@action\ndef one(ctx, config): ...", 'Write @action("some_name")'),
+        ("import no_such_bank", "It must run by itself first: python "),
+    ],
+)
+def test_the_hint_fits_what_is_wrong(tmp_path: Path, text: str, hint: str) -> None:
+    """With the declaration, not with the name of the file."""
+    source = write(tmp_path, "bad.py", text)
+    with pytest.raises(HandlerError) as caught:
+        load([source])
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith(hint)
+    sys.modules.pop("bad", None)
+
+
 def test_decorated_function_stays_itself() -> None:
     """It can be called and tested as before."""
 

@@ -7,7 +7,7 @@ import math
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .errors import Cancelled, KeyReused
+from .errors import ActionError, Cancelled, KeyReused
 from .heart import Heart
 from .pulse import Pulse
 from .transaction import Connections
@@ -89,6 +89,12 @@ class Lifeline:
         """Return a connection, or an awaitable of it."""
         if self._ended:
             raise Cancelled(self._ended)
+        if self._claims[0].batch_id is not None:
+            raise ActionError(
+                "a batch has no ctx.connection(): its actions do not end as one",
+                type="BatchConnection",
+                non_retryable=True,
+            )
         if self._transaction is None:
             connections = self._tools.connections
             self._transaction = connections.transaction(in_loop=self._in_loop)
@@ -114,7 +120,7 @@ class Lifeline:
             return NONE
         untold = {
             action_id: self._tools.heart.forget(pulse, reason)
-            for action_id, pulse in self._pulses.items()
+            for action_id, pulse in list(self._pulses.items())  # a thread may add its first one
         }
         return {action_id: details for action_id, details in untold.items() if details is not None}
 
@@ -140,5 +146,6 @@ class Lifeline:
         pulse = self._pulses.get(context.action_id)
         if pulse is None:
             [claim] = [claim for claim in self._claims if claim.context is context]
-            pulse = self._pulses[context.action_id] = Pulse(claim, in_loop=self._in_loop)
+            fresh = Pulse(claim, in_loop=self._in_loop)
+            pulse = self._pulses.setdefault(context.action_id, fresh)
         return pulse

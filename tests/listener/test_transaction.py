@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from pgwhen import Cancelled, Context, Retry, action
+from pgwhen import Batch, Cancelled, Context, Result, Retry, action
 from tests.support import PATIENCE, wait_until
 
 from .conftest import declared, running
@@ -268,6 +268,23 @@ async def test_no_more_connections_than_settings_say(
     # a closed one may be seen for a moment longer
     assert 1 <= min(row["result"] for row in rows) <= 2
     assert entries(shop) == [1] * 30
+
+
+async def test_a_batch_has_no_connection(settings: Settings, shop: Shop) -> None:
+    """It says so to each of its actions, and leaves none without an end."""
+
+    @action("write", batch=5)
+    async def write(batch: Batch) -> list[Result]:
+        for ctx, _ in batch:
+            await ctx.connection()
+        return [Result()] * len(batch)
+
+    async with running(settings, declared(write)):
+        shop.rule("write")
+        shop.submit("write", 3)
+        rows = await ended(shop, 3)
+    assert {row["status"] for row in rows} == {"failed"}
+    assert all(row["error_message"].startswith("BatchConnection: ") for row in rows)
 
 
 async def test_who_waits_for_a_turn_is_not_silent(settings: Settings, shop: Shop) -> None:

@@ -88,7 +88,7 @@ async def test_later_heartbeats_are_told_too(settings: Settings, shop: Shop) -> 
     """Not only the first: the latest reaches the database while the handler is still at work."""
     go_on = asyncio.Event()
 
-    @action("walk", heartbeat=0.5)
+    @action("walk", heartbeat=2)
     async def walk(ctx: Context, _config: Any) -> None:
         step = 0
         while not go_on.is_set():
@@ -210,7 +210,7 @@ async def test_a_busy_loop_loses_no_claim(settings: Settings, shop: Shop, db: Da
     starts: list[int] = []
     both = asyncio.Event()
 
-    @action("quiet", heartbeat=0.6, retry=ONCE)
+    @action("quiet", heartbeat=1.5, retry=ONCE)
     async def quiet(ctx: Context, _config: Any) -> None:
         starts.append(ctx.attempt)
         if len(starts) == 2:
@@ -220,14 +220,14 @@ async def test_a_busy_loop_loses_no_claim(settings: Settings, shop: Shop, db: Da
             await ctx.heartbeat()
             await asyncio.sleep(0.05)
 
-    @action("blocker", heartbeat=0.6, retry=ONCE)
+    @action("blocker", heartbeat=1.5, retry=ONCE)
     async def blocker(ctx: Context, _config: Any) -> None:
         starts.append(ctx.attempt)
         if len(starts) == 2:
             both.set()
         await both.wait()
         await ctx.heartbeat()
-        time.sleep(3)  # noqa: ASYNC251 -- that is the point: five timeouts long
+        time.sleep(4.5)  # noqa: ASYNC251 -- that is the point: three timeouts long
 
     async with running(settings, declared(quiet), declared(blocker)):
         for name in ("quiet", "blocker"):
@@ -246,7 +246,7 @@ async def test_a_cancel_arrives_by_heartbeat(settings: Settings, shop: Shop, way
     """As Cancelled, with time to clean up; the handler may complete all the same."""
     cleaned = []
 
-    @action("long", heartbeat=0.3, retry=SOON)
+    @action("long", heartbeat=1.5, retry=SOON)
     async def long(ctx: Context, _config: Any) -> str:
         try:
             while True:
@@ -293,7 +293,7 @@ async def test_a_lost_claim_stops_its_handler(settings: Settings, shop: Shop, wa
         try:
             while True:
                 await ctx.heartbeat()
-                await asyncio.sleep(0.3)
+                await asyncio.sleep(1)
         except (Cancelled, asyncio.CancelledError) as exc:
             stopped.append(type(exc).__name__)
             is_over.set()
@@ -310,7 +310,7 @@ async def test_a_lost_claim_stops_its_handler(settings: Settings, shop: Shop, wa
             raise
 
     function = long if way == "async" else long_thread
-    action("long", heartbeat=0.4, retry=SOON)(function)
+    action("long", heartbeat=1.5, retry=SOON)(function)
     async with running(settings, declared(function)):
         shop.rule("long")
         shop.submit("long")
@@ -382,7 +382,7 @@ from pgwhen import Retry, action
 
 endless = True
 
-@action("walk", heartbeat=0.5, retry=Retry(initial_interval=0.01))
+@action("walk", heartbeat=1.5, retry=Retry(initial_interval=0.01))
 async def walk(ctx, config):
     start = ctx.heartbeat_details or 0
     step = start
@@ -395,7 +395,7 @@ async def walk(ctx, config):
 
 def test_sigterm_keeps_what_was_not_told(shop: Shop, listener: Process) -> None:
     """A handler that outlasts the grace fails with its last details."""
-    listener.start(WALKER.replace("heartbeat=0.5", "heartbeat=600"), PGWHEN_GRACE="0.2")
+    listener.start(WALKER.replace("heartbeat=1.5", "heartbeat=600"), PGWHEN_GRACE="0.2")
     shop.rule("walk")
     shop.submit("walk")
     wait_until(shop.conn, "select count(*) = 1 from _pgwhen.heartbeat")

@@ -124,21 +124,19 @@ def _outcome(claim: Claim, result: Result, untold: Mapping[int, str]) -> Outcome
             if log.isEnabledFor(logging.DEBUG):
                 log.debug("action done", extra={"fields": _fields(claim)})
             return Done(context.action_id, claim.token, value)
-    error = leading(error)
-    if isinstance(error, Cancelled):
-        log.info("action stopped", extra={"fields": {**_fields(claim), "why": error.reason}})
+    named = leading(error)
+    if isinstance(named, Cancelled):
+        log.info("action stopped", extra={"fields": {**_fields(claim), "why": named.reason}})
     else:
         # No message here: it may hold what a customer wrote. It is in the action's row.
         log.warning(
             "action failed",
-            extra={"fields": {**_fields(claim), "error": type_of(error), "at": place(error)}},
+            extra={"fields": {**_fields(claim), "error": type_of(named), "at": place(named)}},
             exc_info=error if log.isEnabledFor(logging.DEBUG) else None,
         )
     details = untold.get(context.action_id)
     unknown = isinstance(result, Raised) and claim.batch_id is not None
-    return Failed(
-        context.action_id, claim.token, error_text(result.error or error, details, unknown=unknown)
-    )
+    return Failed(context.action_id, claim.token, error_text(error, details, unknown=unknown))
 
 
 def _fields(claim: Claim) -> dict[str, Any]:

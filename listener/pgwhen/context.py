@@ -108,7 +108,7 @@ class Context:
         *details*, any JSON value up to 64 KiB, are the next attempt's `heartbeat_details` should
         this one end; without them the last ones stay. Cheap enough for every turn of a loop: it is
         told to the database now and then. Raises Cancelled where the handler should stop,
-        ActionError for details that cannot be kept.
+        UnfitError, which parks the action, for details that cannot be kept.
         """
         self.line.beat(self, None if details is KEEP else details_text(details))
         return Told()
@@ -127,8 +127,9 @@ class Context:
 
         An `async` handler awaits it and gets an AsyncConnection, a thread gets a Connection. What
         is written there and the end of the action are one: both are there, or neither. Where the
-        handler raises, or its claim is lost, it is rolled back. Raises an error that is retried
-        where no connection is free within five seconds.
+        handler raises, or its claim is lost, it is rolled back. It is closed with the attempt.
+        `async` handlers wait for their turn at PGWHEN_POOL_SIZE of them, as long as the attempt
+        may run. Raises Cancelled once the attempt is over, ActionError in a batch.
         """
         return self.line.connection()
 

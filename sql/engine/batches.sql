@@ -30,24 +30,17 @@ begin
         return null;
     end if;
     return (
-        select jsonb_object_agg(i.id, b.batch_id)
-        from (
-            select gen_random_uuid() as batch_id, array_agg(n.id) as ids
-            from (
-                select
-                    a.id, a.action_type, a.line_oa_id,
-                    row_number() over (
-                        partition by a.action_type, a.line_oa_id order by a.execute_at, a.id
-                    ) as n
-                from pgwhen.scheduled_action as a
-                where
-                    a.id = any(new_batches.ids)
-                    and a.batch_id is null
-                    and v_sizes ? a.action_type
-            ) as n
-            group by n.action_type, n.line_oa_id, (n.n - 1) / (v_sizes -> n.action_type)::integer
-        ) as b
-        cross join lateral unnest(b.ids) as i (id)
+        select _pgwhen.dealt(
+            array_agg(a.id order by a.execute_at, a.id),
+            array_agg(a.action_type order by a.execute_at, a.id),
+            array_agg(a.line_oa_id order by a.execute_at, a.id),
+            v_sizes
+        )
+        from pgwhen.scheduled_action as a
+        where
+            a.id = any(new_batches.ids)
+            and a.batch_id is null
+            and v_sizes ? a.action_type
     );
 end;
 $$;
@@ -68,22 +61,49 @@ begin
         return null;
     end if;
     return (
-        select jsonb_object_agg(i.place, b.batch_id)
+        select _pgwhen.dealt(
+            array_agg(f.ordinality order by f.event_id, f.trigger_rule_id),
+            array_agg(f.action_type order by f.event_id, f.trigger_rule_id),
+            array_agg(f.line_oa_id order by f.event_id, f.trigger_rule_id),
+            v_sizes
+        )
+        from unnest(batches_of_firings.firings) with ordinality as f
+        where v_sizes ? f.action_type
+    );
+end;
+$$;
+
+-- {"number": "id of its batch"} for numbers in their order, each with its type and account; null
+-- for none.
+create or replace function _pgwhen.dealt(
+    numbers bigint[],
+    action_types text[],
+    line_oa_ids text[],
+    sizes jsonb
+)
+returns jsonb
+language plpgsql
+volatile
+as $$
+begin
+    return (
+        select jsonb_object_agg(i.number, b.batch_id)
         from (
-            select gen_random_uuid() as batch_id, array_agg(n.place) as places
+            select gen_random_uuid() as batch_id, array_agg(n.number) as numbers
             from (
                 select
-                    f.ordinality as place, f.action_type, f.line_oa_id,
+                    d.number, d.action_type, d.line_oa_id,
                     row_number() over (
-                        partition by f.action_type, f.line_oa_id
-                        order by f.event_id, f.trigger_rule_id
+                        partition by d.action_type, d.line_oa_id order by d.place
                     ) as n
-                from unnest(batches_of_firings.firings) with ordinality as f
-                where v_sizes ? f.action_type
+                from unnest(
+                    dealt.numbers, dealt.action_types, dealt.line_oa_ids
+                ) with ordinality as d (number, action_type, line_oa_id, place)
             ) as n
-            group by n.action_type, n.line_oa_id, (n.n - 1) / (v_sizes -> n.action_type)::integer
+            group by
+                n.action_type, n.line_oa_id, (n.n - 1) / (dealt.sizes -> n.action_type)::integer
         ) as b
-        cross join lateral unnest(b.places) as i (place)
+        cross join lateral unnest(b.numbers) as i (number)
     );
 end;
 $$;

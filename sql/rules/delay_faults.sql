@@ -64,27 +64,41 @@ language plpgsql
 stable
 as $$
 begin
-    return (
-        select case
-            when cardinality(t.keys) = 0 then _pgwhen.one_fault(
-                time_faults.at_path, 'does not say when',
-                'Add one of "seconds", "at" and "until", for example {"seconds": 3600}.', 'PW004'
-            )
-            when cardinality(t.keys) > 1 then _pgwhen.one_fault(
-                time_faults.at_path,
-                format('says more than once when: "%s"', array_to_string(t.keys, '" and "')),
-                'Keep one of them.', 'PW004'
-            )
-            else '{}'
-        end
-        from (
-            select array(
-                select k.key
-                from unnest(array['seconds', 'delaySeconds', 'at', 'until']) as k (key)
-                where time_faults.delay ? k.key
-            ) as keys
-        ) as t
+    return _pgwhen.when_faults(
+        time_faults.delay, '{seconds,delaySeconds,at,until}', time_faults.at_path,
+        'Add one of "seconds", "at" and "until", for example {"seconds": 3600}.', 'PW004'
     );
+end;
+$$;
+
+-- Where what is given does not have exactly one of the keys that say when.
+create or replace function _pgwhen.when_faults(
+    given jsonb,
+    keys text[],
+    at_path text,
+    hint text,
+    code text
+)
+returns _pgwhen.fault[]
+language plpgsql
+stable
+as $$
+declare
+    v_given constant text[] := array(
+        select k.key from unnest(when_faults.keys) as k (key) where when_faults.given ? k.key
+    );
+begin
+    return case
+        when cardinality(v_given) = 0 then _pgwhen.one_fault(
+            when_faults.at_path, 'does not say when', when_faults.hint, when_faults.code
+        )
+        when cardinality(v_given) > 1 then _pgwhen.one_fault(
+            when_faults.at_path,
+            format('says more than once when: "%s"', array_to_string(v_given, '" and "')),
+            'Keep one of them.', when_faults.code
+        )
+        else '{}'
+    end;
 end;
 $$;
 

@@ -35,34 +35,26 @@ $$;
 -- Exactly one of the three, and no anchor for another one than `every`.
 create or replace function _pgwhen.kind_faults(source_config jsonb, at_path text)
 returns _pgwhen.fault[]
-language sql
+language plpgsql
 stable
 as $$
-select case
-    when cardinality(k.kinds) = 0 then _pgwhen.one_fault(
-        kind_faults.at_path, 'does not say when',
+declare
+    v_faults constant _pgwhen.fault[] := _pgwhen.when_faults(
+        kind_faults.source_config, '{at,cron,every}', kind_faults.at_path,
         'Add one of "cron", "every" and "at", for example {"cron": "0 9 * * 1"}.', 'PW002'
-    )
-    when cardinality(k.kinds) > 1 then _pgwhen.one_fault(
-        kind_faults.at_path,
-        format('says more than once when: "%s"', array_to_string(k.kinds, '" and "')),
-        'Keep one of them.', 'PW002'
-    )
-    when kind_faults.source_config ? 'anchor' and k.kinds <> '{every}' then _pgwhen.one_fault(
-        kind_faults.at_path || '.anchor', 'has no meaning without "every"',
-        'Leave it out, or write "start" for the time before which nothing is to run.', 'PW002'
-    )
-    else '{}'
-end
-from (
-    values (
-        array(
-            select t.key
-            from unnest(array['at', 'cron', 'every']) as t (key)
-            where kind_faults.source_config ? t.key
-        )
-    )
-) as k (kinds);
+    );
+begin
+    if v_faults = '{}'
+        and kind_faults.source_config ? 'anchor'
+        and not kind_faults.source_config ? 'every'
+    then
+        return _pgwhen.one_fault(
+            kind_faults.at_path || '.anchor', 'has no meaning without "every"',
+            'Leave it out, or write "start" for the time before which nothing is to run.', 'PW002'
+        );
+    end if;
+    return v_faults;
+end;
 $$;
 
 -- Those of one unit only: where days and hours are added, the order in which they are matters.
